@@ -1,0 +1,1 @@
+"""Hardware-aware architecture search that keeps to a measured latency budget."""

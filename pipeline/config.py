@@ -1,0 +1,217 @@
+"""The configuration: one frozen model per section of pipeline.toml, unknown keys refused.
+
+The docstring under a field is its only description: it becomes `--help` and the comment in the generated file.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Share = Annotated[float, Field(ge=0.0, lt=1.0)]
+Count = Annotated[int, Field(ge=1)]
+CountOrZero = Annotated[int, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
+NonNegative = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+
+Method = Literal["idarts", "darts", "first-order", "t1t2", "cg", "reverse", "truncated"]
+Percentile = Literal[50, 95, 99]
+Augment = Literal["none", "shift", "crop-flip", "crop-flip-cutout", "imagenet", "randaugment"]
+
+
+class Section(BaseModel):
+    """A section of the file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
+
+
+class DataConfig(Section):
+    """What is learned: images and their labels."""
+
+    format: Literal["digits", "npz", "folder", "idx", "cifar10", "cifar100"] = "digits"
+    """digits (built in), npz (x_train, y_train, x_test, y_test), folder (a sub-folder per class, below
+    train and test if there are such), idx (MNIST files), cifar10 or cifar100 (python batches)."""
+    path: str = ""
+    """The .npz file, or the folder; relative to this file. Not needed for digits."""
+    resolution: Count = 16
+    """Images are cropped to their centre square and resized to this many pixels."""
+    colour: bool = False
+    """Three channels instead of one; grey images are repeated, colour images converted."""
+    validation_share: Share = 0.5
+    """Share of the training images that the architecture is judged on during the search; not used if the data
+    has train, val and test folders."""
+    test_share: Share = 0.2
+    """Share of all images kept for the final test, for data that comes without a test set."""
+    augment: Augment = "shift"
+    """Training augmentation: none, shift (small translations), crop-flip (CIFAR's), crop-flip-cutout, imagenet (random
+    resized crop, flip, colour), randaugment (random resized crop, flip, RandAugment, random erasing)."""
+    class_names: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """Names of the classes in order of their labels; empty takes those of the data (folder names, or numbers)."""
+
+
+class ComputeConfig(Section):
+    """Where we search and train; the target machine is [target]."""
+
+    device: str = "auto"
+    """auto (CUDA if there), cpu, cuda or cuda:N."""
+    threads: CountOrZero = 0
+    """CPU threads for searching and training; 0 takes all cores. Resuming needs the same number for the same bits."""
+    seed: CountOrZero = 0
+    """Seed of everything random."""
+    workers: CountOrZero = 0
+    """Processes that load data; 0 loads in the main process, which is faster for small images."""
+    channels_last: bool = True
+    """Memory format of the networks; faster on CPU. Part of what makes a run repeatable to the bit."""
+
+
+class TargetConfig(Section):
+    """The machine, the network around the cells, and the limits it must keep."""
+
+    device: str = "cpu"
+    """Where the model will run: cpu, cuda or cuda:N."""
+    threads: Count = 1
+    """onnxruntime threads on the target."""
+    batch: Count = 1
+    """Images per call on the target."""
+    space: Literal["darts", "nasbench201"] = "darts"
+    """The search space."""
+    cells: Count = 5
+    """Cells of the network that is deployed."""
+    channels: Count = 16
+    """Channels of its first cell; every reduction doubles them."""
+    stem: Literal["auto", "cifar", "imagenet"] = "auto"
+    """imagenet divides the resolution by 8 before the first cell; auto does so from 96 px on."""
+    budget_ms: Positive = 2.0
+    """The latency ceiling."""
+    percentile: Percentile = 50
+    """Which percentile of the latency must stay under the ceiling."""
+    max_noise_floor: Share = 0.05
+    """Largest noise of the machine at which a measurement counts; above it, it is repeated, then refused."""
+    max_macs: CountOrZero = 600_000_000
+    """Largest number of multiply-adds (the mobile limit is 600 M); 0 for none."""
+    max_params: CountOrZero = 0
+    """Largest number of parameters; 0 for none."""
+    table: str = ""
+    """A latency table to use instead of the one in latency_tables/ that fits this machine."""
+    allow_mismatch: bool = False
+    """Use that table although it was measured on another machine; recorded in every result."""
+
+
+class ProfileConfig(Section):
+    """How operations are timed on the target."""
+
+    rounds: Count = 30
+    """Interleaved timing rounds over all sites; more rounds, less noise."""
+    copies: Annotated[int, Field(ge=2)] = 5
+    """A site's time is the difference between this many copies of it and one."""
+    calibration_networks: Annotated[int, Field(ge=3)] = 12
+    """Whole networks that the sum of site times is calibrated on."""
+    validate_networks: CountOrZero = 20
+    """Other networks that the calibrated prediction is tested on."""
+
+
+class SearchConfig(Section):
+    """The constrained search: T weight steps, then one architecture step along the hypergradient."""
+
+    method: Method = "idarts"
+    """How the architecture gradient is computed."""
+    cells: Count = 3
+    """Cells of the supernet."""
+    channels: Count = 8
+    """Channels of its first cell."""
+    epochs: Count = 12
+    """Passes over the training half."""
+    batch_size: Count = 64
+    """Images per step, training and validation alike."""
+    inner_steps: Count = 4
+    """T: weight steps between two architecture steps."""
+    neumann_terms: CountOrZero = 2
+    """K: terms of the Neumann series after the first (idarts); steps of cg and truncated likewise."""
+    products: Literal["exact", "finite_difference"] = "finite_difference"
+    """Hessian products by double backward, or by differences of gradients (cheaper)."""
+    gamma: NonNegative = 0.0
+    """Step of the Neumann series; 0 takes the current weight learning rate."""
+    weight_lr: Positive = 0.025
+    """First learning rate of the supernet's weights (SGD, Nesterov 0.9, cosine)."""
+    weight_lr_min: NonNegative = 0.001
+    """Last learning rate."""
+    weight_decay: NonNegative = 3e-4
+    """Weight decay of the supernet's weights."""
+    clip: Positive = 5.0
+    """Gradient norm at which weight gradients are clipped."""
+    alpha_lr: Positive = 3e-4
+    """Learning rate of the architecture (Adam, betas 0.5 and 0.999)."""
+    alpha_decay: NonNegative = 1e-3
+    """Weight decay of the architecture."""
+    warmup_epochs: CountOrZero = 0
+    """Epochs in which only the weights are trained."""
+    scale: Literal["shifted", "literal", "off"] = "shifted"
+    """Latency-scaled softmax: shifted (cheaper operations weigh more at equal alpha), literal (eq. 9 as printed),
+    off (plain DARTS)."""
+    penalty: NonNegative = 1.0
+    """First value of lambda, the weight of the budget penalty; it rises while the budget is missed and falls below."""
+    penalty_rate: NonNegative = 0.05
+    """Relative change of lambda per architecture step."""
+    allow_unvalidated: bool = False
+    """Search with a latency table that misses its validity gate; every summary then says so."""
+
+
+class DiscretizeConfig(Section):
+    """How the cell is cut out of the search result."""
+
+    rule: Literal["best", "argmax"] = "best"
+    """best: the highest score that fits all limits; argmax: the classic two strongest inputs, whatever they cost."""
+    max_rounds: Count = 5
+    """How often the limit is tightened when the measured network is over budget."""
+
+
+class RetrainConfig(Section):
+    """Training of the stacked network."""
+
+    epochs: Count = 60
+    """Passes over all training images (architecture validation included)."""
+    batch_size: Count = 96
+    """Images per step."""
+    optimizer: str = "sgd"
+    """Any optimizer that timm knows (sgd means Nesterov momentum 0.9)."""
+    lr: Positive = 0.025
+    """Peak learning rate."""
+    lr_min: NonNegative = 0.0
+    """Last learning rate."""
+    warmup_epochs: CountOrZero = 0
+    """Epochs of linear warm-up."""
+    schedule: Literal["cosine", "linear"] = "cosine"
+    """How the rate falls."""
+    weight_decay: NonNegative = 3e-4
+    """Weight decay."""
+    drop_path: Share = 0.2
+    """Probability of dropping a path, reached linearly at the end."""
+    auxiliary: NonNegative = 0.4
+    """Weight of the auxiliary head's loss; 0 builds none."""
+    label_smoothing: Share = 0.0
+    """Label smoothing."""
+    clip: Positive = 5.0
+    """Gradient norm at which gradients are clipped."""
+    ema: Share = 0.999
+    """Decay of the averaged weights that are deployed; 0 deploys the last ones."""
+
+
+class ExportConfig(Section):
+    """The deployed file."""
+
+    format: Literal["onnx"] = "onnx"
+    """The only format there is."""
+    tolerance: Positive = 1e-4
+    """Largest absolute difference between torch's and onnxruntime's logits."""
+
+
+class Config(Section):
+    """All of pipeline.toml."""
+
+    data: DataConfig = DataConfig()
+    compute: ComputeConfig = ComputeConfig()
+    target: TargetConfig = TargetConfig()
+    profile: ProfileConfig = ProfileConfig()
+    search: SearchConfig = SearchConfig()
+    discretize: DiscretizeConfig = DiscretizeConfig()
+    retrain: RetrainConfig = RetrainConfig()
+    export: ExportConfig = ExportConfig()

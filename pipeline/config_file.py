@@ -1,0 +1,101 @@
+"""pipeline.toml: read with every mistake listed at once, and written with a comment on every setting."""
+
+import difflib
+import json
+import textwrap
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from pipeline.config import Config
+from pipeline.errors import UserError
+
+_MAX_FILE_BYTES = 1_000_000
+_COMMENT_WIDTH = 116
+
+Overrides = Mapping[str, Mapping[str, Any]]
+
+
+def read_config(path: Path, overrides: Overrides | None = None) -> Config:
+    """The configuration in a TOML file, with the values of `overrides` (section -> setting -> value) on top."""
+    return make_config(_merge(_read_toml(path), overrides or {}), str(path))
+
+
+def make_config(record: Mapping[str, Any], origin: str) -> Config:
+    """A checked configuration; all mistakes are named in one error."""
+    try:
+        return Config.model_validate(record)
+    except ValidationError as error:
+        mistakes = [_describe(detail) for detail in error.errors()]
+        raise UserError(
+            "\n  ".join([f"{origin} has {len(mistakes)} mistake{'s' * (len(mistakes) > 1)}:", *mistakes])
+        ) from None
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MAX_FILE_BYTES + 1)
+    except FileNotFoundError:
+        raise UserError(f"there is no {path}; `pipeline init` writes one") from None
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from None
+    if len(content) > _MAX_FILE_BYTES:
+        raise UserError(f"{path} is larger than {_MAX_FILE_BYTES // 1_000_000} MB, which no configuration is")
+    try:
+        return tomllib.loads(content.decode())
+    except UnicodeDecodeError:
+        raise UserError(f"{path} is not a text file") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise UserError(f"{path} is not valid TOML: {error}") from None
+
+
+def _merge(record: dict[str, Any], overrides: Overrides) -> dict[str, Any]:
+    merged = dict(record)
+    for section, values in overrides.items():
+        given = {name: value for name, value in values.items() if value is not None}
+        if given and isinstance(merged.get(section, {}), dict):
+            merged[section] = {**merged.get(section, {}), **given}
+    return merged
+
+
+def _describe(detail: Any) -> str:
+    """One mistake, as a person would say it."""
+    *where, name = [str(part) for part in detail["loc"]]
+    place = f"[{where[0]}] {name}" if where else f"[{name}]"
+    if detail["type"] == "extra_forbidden":
+        section: type[BaseModel] = Config
+        if where:
+            section = type(getattr(Config(), where[0]))
+        known = list(section.model_fields)
+        nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
+        return f"{place} is not a setting; did you mean {nearest[0]}? (known: {', '.join(known)})"
+    if detail["type"] in ("model_type", "model_attributes_type"):
+        return f"{place} must be a section, not {detail['input']!r}"
+    message = detail["msg"].removeprefix("Input ")
+    return f"{place} = {json.dumps(detail['input'], default=str)}: {message}"
+
+
+def render_config(config: Config, heading: str = "") -> str:
+    """The configuration as TOML with a comment above every setting."""
+    lines = [f"# {line}".rstrip() for line in heading.splitlines()]
+    for name, section in config:
+        lines += ["", *_comment(type(section).__doc__ or ""), f"[{name}]"]
+        for setting, value in section:
+            lines += [
+                *_comment(type(section).model_fields[setting].description or ""),
+                f"{setting} = {toml_value(value)}",
+            ]
+    return "\n".join(lines).strip() + "\n"
+
+
+def _comment(text: str) -> list[str]:
+    return [f"# {line}" for line in textwrap.wrap(text, _COMMENT_WIDTH)]
+
+
+def toml_value(value: object) -> str:
+    """A value in TOML notation; JSON's is the same for the types that settings have."""
+    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)

@@ -1,0 +1,68 @@
+"""Presets: what differs from the defaults for a kind of data, as rows."""
+
+from pathlib import Path
+from typing import Any
+
+from pipeline.config import Config
+from pipeline.config_file import make_config, render_config
+from pipeline.console import say
+from pipeline.errors import UserError
+from pipeline.rundir import write_text
+
+_CIFAR: dict[str, dict[str, Any]] = {
+    "data": {"resolution": 32, "colour": True, "augment": "crop-flip-cutout"},
+    "target": {"cells": 20, "channels": 36, "budget_ms": 20.0},
+    "search": {"cells": 8, "channels": 16, "epochs": 50},
+    "retrain": {"epochs": 600, "batch_size": 96, "lr": 0.025, "ema": 0.9999},
+}
+
+_PRESETS: dict[str, dict[str, dict[str, Any]]] = {
+    "digits": {
+        "target": {"max_noise_floor": 0.25},
+        "profile": {"validate_networks": 6, "calibration_networks": 6, "rounds": 15},
+        "search": {"allow_unvalidated": True, "alpha_lr": 0.01},
+        "retrain": {"epochs": 40, "drop_path": 0.05, "ema": 0.99, "lr": 0.05},
+    },
+    "cifar10": {**_CIFAR, "data": {**_CIFAR["data"], "format": "cifar10", "path": "data/cifar-10-batches-py"}},
+    "cifar100": {**_CIFAR, "data": {**_CIFAR["data"], "format": "cifar100", "path": "data/cifar-100-python"}},
+    "imagenet-mobile": {
+        "data": {"format": "folder", "path": "data/imagenet", "resolution": 224, "colour": True, "augment": "imagenet"},
+        "compute": {"workers": 8},
+        "target": {"cells": 14, "channels": 48, "budget_ms": 60.0, "max_macs": 600_000_000},
+        "search": {"cells": 8, "channels": 16, "epochs": 50},
+        "retrain": {
+            "epochs": 250,
+            "batch_size": 128,
+            "lr": 0.0625,
+            "schedule": "linear",
+            "warmup_epochs": 5,
+            "weight_decay": 3e-5,
+            "drop_path": 0.0,
+            "label_smoothing": 0.1,
+            "ema": 0.9999,
+        },
+    },
+    "folder": {
+        "data": {"format": "folder", "path": "images", "resolution": 64, "colour": True, "augment": "crop-flip"},
+        "target": {"cells": 8, "channels": 16, "budget_ms": 20.0},
+        "search": {"cells": 5, "channels": 8, "epochs": 25},
+        "retrain": {"epochs": 100, "ema": 0.999},
+    },
+}
+PRESET_NAMES: tuple[str, ...] = tuple(_PRESETS)
+
+
+def preset(name: str) -> Config:
+    """The configuration of a preset."""
+    if name not in _PRESETS:
+        raise UserError(f"unknown preset {name!r}; known are {', '.join(_PRESETS)}")
+    return make_config(_PRESETS[name], f"the preset {name}")
+
+
+def write_preset(name: str, path: Path, force: bool) -> None:
+    """Write a preset as a commented file; an existing one is kept unless `force` is set."""
+    text = render_config(preset(name), f"The preset {name}, written by `pipeline init --preset {name}`.")
+    if path.exists() and not force:
+        raise UserError(f"{path} exists; use --force to replace it or --config to write another file")
+    write_text(path, text)
+    say(f"wrote {path}; next: pipeline run")

@@ -1,0 +1,96 @@
+"""pipeline.toml: round trip, comments from docstrings, every mistake named at once."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from pipeline.config import Config
+from pipeline.config_file import read_config, render_config
+from pipeline.errors import UserError
+from pipeline.presets import PRESET_NAMES, preset, write_preset
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.mark.parametrize("name", PRESET_NAMES)
+def test_presets_survive_the_round_trip(name: str, tmp_path: Path) -> None:
+    write_preset(name, tmp_path / "pipeline.toml", force=False)
+    assert read_config(tmp_path / "pipeline.toml") == preset(name)
+
+
+def test_every_setting_has_a_comment() -> None:
+    lines = render_config(Config()).splitlines()
+    for index, line in enumerate(lines):
+        if " = " in line and not line.startswith("#"):
+            assert lines[index - 1].startswith("# "), line
+
+
+def test_the_root_file_is_the_digits_preset() -> None:
+    heading = "The preset digits, written by `pipeline init --preset digits`."
+    assert (ROOT / "pipeline.toml").read_text() == render_config(preset("digits"), heading)
+
+
+def test_imagenet_mobile_is_the_mobile_setting() -> None:
+    target = preset("imagenet-mobile").target
+    assert (target.cells, target.channels, target.max_macs) == (14, 48, 600_000_000)
+    assert preset("imagenet-mobile").data.resolution == 224
+
+
+def test_only_the_demo_preset_is_lenient() -> None:
+    for name in PRESET_NAMES:
+        config = preset(name)
+        lenient = config.search.allow_unvalidated or config.target.max_noise_floor > 0.05
+        assert lenient == (name == "digits"), name
+
+
+def test_all_mistakes_at_once_with_the_nearest_name(tmp_path: Path) -> None:
+    path = tmp_path / "pipeline.toml"
+    path.write_text('[search]\nepoch = 3\nbatch_size = "many"\n[target]\nbudget_ms = -1\n[serch]\nx = 1\n')
+    with pytest.raises(UserError) as caught:
+        read_config(path)
+    message = str(caught.value)
+    assert "4 mistakes" in message
+    for part in ("did you mean epochs?", "[search] batch_size", "[target] budget_ms = -1", "did you mean search?"):
+        assert part in message
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "0", "-3.0", '"20"', "true"])
+def test_bad_budgets(value: str, tmp_path: Path) -> None:
+    (tmp_path / "pipeline.toml").write_text(f"[target]\nbudget_ms = {value}\n")
+    with pytest.raises(UserError, match="budget_ms"):
+        read_config(tmp_path / "pipeline.toml")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"\x00\xff\xfe binary", b"[search\n", b"a = " + b"[" * 5000, b"#" * 50_000_000, b"search = 3"],
+    ids=["binary", "not TOML", "deep", "50 MB", "section is a number"],
+)
+def test_unreadable_files(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "pipeline.toml").write_bytes(content)
+    with pytest.raises(UserError, match=r"pipeline\.toml"):
+        read_config(tmp_path / "pipeline.toml")
+
+
+def test_missing_file_and_folder(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="pipeline init"):
+        read_config(tmp_path / "pipeline.toml")
+    with pytest.raises(UserError, match="cannot read"):
+        read_config(tmp_path)
+
+
+def test_overrides_win_and_none_does_not() -> None:
+    config = read_config(ROOT / "pipeline.toml", {"target": {"budget_ms": 7.0, "device": None}})
+    assert config.target.budget_ms == 7.0
+    assert config.target.device == preset("digits").target.device
+
+
+def test_an_existing_file_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "pipeline.toml"
+    path.write_text("mine")
+    with pytest.raises(UserError, match="--force"):
+        write_preset("digits", path, force=False)
+    assert path.read_text() == "mine"
+    write_preset("digits", path, force=True)
+    assert tomllib.loads(path.read_text())["data"]["format"] == "digits"

@@ -1,0 +1,80 @@
+"""Files appear whole or not at all; names cannot leave the project; a run has one user."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline.errors import UserError
+from pipeline.rundir import RunDir, read_json, sha256_of, write_json, writing
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", "../x", "a..b", "", ".hidden", "x" * 65, "a b", "ä", "-x"])
+def test_bad_run_names(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot name a run"):
+        RunDir(tmp_path, name)
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path: Path) -> None:
+    path = tmp_path / "value.json"
+    write_json(path, {"a": 1})
+    with pytest.raises(RuntimeError), writing(path) as part:
+        part.write_text("half")
+        raise RuntimeError
+    with pytest.raises(ValueError, match=r"NaN|nan|JSON"):
+        write_json(path, {"a": float("nan")})
+    assert read_json(path) == {"a": 1}
+    assert [p.name for p in tmp_path.iterdir()] == ["value.json"]
+
+
+def test_a_kill_in_the_middle_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "value.json"
+    write_json(path, {"a": 1})
+    code = (
+        "import os, signal, sys; from pathlib import Path; from pipeline.rundir import writing\n"
+        "with writing(Path(sys.argv[1])) as part:\n"
+        "    part.write_text('half'); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(path)], check=False)
+    assert done.returncode == -9
+    assert read_json(path) == {"a": 1}
+
+
+def test_permissions_follow_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        write_json(tmp_path / "value.json", 1)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "value.json").stat().st_mode & 0o777 == 0o644
+
+
+def test_damaged_json_is_named(tmp_path: Path) -> None:
+    (tmp_path / "value.json").write_text("{")
+    with pytest.raises(UserError, match=r"value\.json is damaged"):
+        read_json(tmp_path / "value.json")
+
+
+def test_hash_is_of_the_content(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"abc")
+    assert sha256_of(tmp_path / "a") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+
+
+def test_a_run_in_use_is_refused(tmp_path: Path) -> None:
+    run = RunDir(tmp_path, "one")
+    code = (
+        "import sys; from pathlib import Path; from pipeline.rundir import RunDir\n"
+        "with RunDir(Path(sys.argv[1]), 'one').locked(): print('held', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None and other.stdout.readline() == "held\n"
+        with pytest.raises(UserError, match="in use"), run.locked():
+            pass
+        with RunDir(tmp_path, "two").locked():
+            pass
+        other.kill()
+    with run.locked():
+        pass
