@@ -1,0 +1,1 @@
+"""Search spaces as data, and the networks that interpret them."""

@@ -1,0 +1,101 @@
+"""Every operation a space may name, as rows; building, multiply-adds and parameters all come from the same rows."""
+
+from torch import nn
+
+from pipeline.errors import UserError
+from pipeline.space.layers import (
+    SITE_STRIDE,
+    Classify,
+    Conv,
+    Flow,
+    Halves,
+    Identity,
+    Join,
+    Norm,
+    Normalization,
+    Pool,
+    Relu,
+    Row,
+    Sum,
+    Zero,
+    build_rows,
+    rows_macs,
+    rows_params,
+)
+from pipeline.space.sites import Site
+
+Rows = tuple[Row, ...]
+
+
+def _separable(kernel: int) -> Rows:
+    first: Rows = (Relu(), Conv(kernel, stride=SITE_STRIDE, depthwise=True), Conv(), Norm())
+    return (*first, Relu(), Conv(kernel, depthwise=True), Conv(width="out"), Norm())
+
+
+def _dilated(kernel: int) -> Rows:
+    return (Relu(), Conv(kernel, stride=SITE_STRIDE, depthwise=True, dilation=2), Conv(width="out"), Norm())
+
+
+def _plain(kernel: int) -> Rows:
+    return (Relu(), Conv(kernel, stride=SITE_STRIDE, width="out"), Norm())
+
+
+_FACTORIZED: Rows = (Relu(), Halves(), Norm())
+_RESIDUAL: Rows = (
+    Sum(
+        (
+            (*_plain(3), Relu(), Conv(3), Norm()),
+            (Pool("average", kernel=2, bare=True), Conv(width="out")),
+        )
+    ),
+)
+
+# name -> rows at stride 1, rows at any other stride
+_OPERATIONS: dict[str, tuple[Rows, Rows]] = {
+    # candidates
+    "none": ((Zero(),), (Zero(),)),
+    "skip_connect": ((Identity(),), _FACTORIZED),
+    "max_pool_3x3": ((Pool("max"),), (Pool("max"),)),
+    "avg_pool_3x3": ((Pool("average"),), (Pool("average"),)),
+    "sep_conv_3x3": (_separable(3), _separable(3)),
+    "sep_conv_5x5": (_separable(5), _separable(5)),
+    "dil_conv_3x3": (_dilated(3), _dilated(3)),
+    "dil_conv_5x5": (_dilated(5), _dilated(5)),
+    "nor_conv_1x1": (_plain(1), _plain(1)),
+    "nor_conv_3x3": (_plain(3), _plain(3)),
+    # fixed parts
+    "stem": ((Conv(3, width="out"), Norm()), ()),
+    "stem_quarter": (
+        (),
+        (Conv(3, stride=2, width="half"), Norm(), Relu(), Conv(3, stride=2, width="out"), Norm()),
+    ),
+    "stem_half": ((), (Relu(), Conv(3, stride=2, width="out"), Norm())),
+    "preprocess": (_plain(1), _FACTORIZED),
+    "residual_reduction": ((), _RESIDUAL),
+    "concat": ((Join(),), ()),
+    "head": ((Classify(),), ()),
+    "head_norm": ((Norm(), Relu(), Classify()), ()),
+}
+
+
+def rows_of(site: Site) -> Rows:
+    """The rows of the site's operation at its stride."""
+    if site.operation not in _OPERATIONS:
+        raise UserError(f"unknown operation {site.operation!r}; known are {', '.join(_OPERATIONS)}")
+    plain, strided = _OPERATIONS[site.operation]
+    return plain if site.stride == 1 else strided
+
+
+def build(site: Site, norm: Normalization) -> nn.Module:
+    """The module that runs at the site."""
+    return build_rows(rows_of(site), Flow(site.channels_in, site.resolution), site, norm)
+
+
+def macs(site: Site) -> int:
+    """Multiply-adds of the convolutions and linear layers at the site ("+×" in the paper), never doubled."""
+    return rows_macs(rows_of(site), Flow(site.channels_in, site.resolution), site)
+
+
+def params(site: Site, norm: Normalization) -> int:
+    """Learnable parameters at the site."""
+    return rows_params(rows_of(site), Flow(site.channels_in, site.resolution), site, norm)

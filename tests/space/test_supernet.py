@@ -1,0 +1,87 @@
+"""The supernet against the network it contains."""
+
+import pytest
+import torch
+
+from pipeline.errors import UserError
+from pipeline.space.cells import Space
+from pipeline.space.genotype import Genotype, genotype_from_record
+from pipeline.space.network import Network
+from pipeline.space.score import argmax_genotype
+from pipeline.space.skeleton import Skeleton
+from pipeline.space.spaces import space_named
+from pipeline.space.supernet import Supernet, inherit_weights
+
+SKELETONS = [
+    Skeleton("darts", cells=4, channels=4, resolution=16, classes=5),
+    Skeleton("darts", cells=3, channels=4, resolution=64, classes=5, in_channels=1, stem="imagenet"),
+    Skeleton("nasbench201", cells=4, channels=4, resolution=16, classes=5),
+]
+
+
+def random_genotype(space: Space, seed: int) -> Genotype:
+    generator = torch.Generator().manual_seed(seed)
+    scores = [torch.rand(len(k.edges), len(k.operations), generator=generator) for k in space.kinds]
+    for kind, score in zip(space.kinds, scores, strict=True):
+        if not kind.none_is_choice:
+            score[:, kind.operations.index("none")] = -1
+    return argmax_genotype(space, scores)
+
+
+def one_hot(space: Space, genotype: Genotype) -> list[torch.Tensor]:
+    rows = [torch.zeros(len(kind.edges), len(kind.operations), dtype=torch.float64) for kind in space.kinds]
+    for kind, row in zip(space.kinds, rows, strict=True):
+        for kept in genotype.kept(kind):
+            row[kept.edge, kind.operations.index(kept.operation)] = 1
+    return rows
+
+
+@pytest.mark.parametrize("skeleton", SKELETONS, ids=lambda s: f"{s.space}-{s.stem}")
+@pytest.mark.parametrize(("affine", "pool_bn"), [(False, True), (True, False)])
+@pytest.mark.parametrize("training", [True, False])
+def test_one_hot_supernet_is_the_network(skeleton: Skeleton, affine: bool, pool_bn: bool, training: bool) -> None:
+    torch.manual_seed(0)
+    space = space_named(skeleton.space)
+    supernet = Supernet(skeleton, affine, pool_bn).double().train(training)
+    x = torch.randn(3, skeleton.in_channels, skeleton.resolution, skeleton.resolution, dtype=torch.float64)
+    for seed in range(3):
+        genotype = random_genotype(space, seed)
+        network = Network(skeleton, genotype, affine, pool_bn).double().train(training)
+        inherit_weights(network, supernet)
+        torch.testing.assert_close(supernet(x, one_hot(space, genotype)), network(x), rtol=0, atol=1e-10)
+
+
+def test_auxiliary_head_and_drop_path_leave_no_trace_in_evaluation(darts_v2: Genotype) -> None:
+    skeleton = Skeleton("darts", cells=3, channels=4, resolution=12, classes=5)
+    torch.manual_seed(0)
+    plain = Network(skeleton, darts_v2).eval()
+    trained = Network(skeleton, darts_v2, auxiliary=True)
+    trained.load_state_dict(plain.state_dict(), strict=False)
+    trained.set_drop_path(0.3)
+    x = torch.randn(2, 3, 12, 12)
+    logits, side = trained.forward_with_auxiliary(x)
+    assert side is not None and side.shape == logits.shape
+    assert not torch.equal(trained(x), trained(x)), "drop-path must act in training"
+    trained.load_state_dict(plain.state_dict(), strict=False)  # training moved the running statistics
+    assert torch.equal(trained.eval()(x), plain(x))
+    trained.train().set_drop_path(0.0)
+    assert not any(len(cell.drop_paths) for cell in trained.modules() if hasattr(cell, "drop_paths"))
+
+
+def test_identities_are_never_dropped(darts_v2: Genotype) -> None:
+    network = Network(Skeleton("darts", cells=1, channels=4, resolution=8, classes=2), darts_v2)
+    network.set_drop_path(0.5)
+    cell = network.parts[1]
+    identities = {name for name, operation in cell.edges.items() if isinstance(operation, torch.nn.Identity)}
+    assert identities and set(cell.drop_paths) == set(cell.edges) - identities
+
+
+def test_a_genotype_of_another_space_is_refused(darts_v2: Genotype) -> None:
+    with pytest.raises(UserError, match="nasbench201"):
+        Network(Skeleton("nasbench201", cells=3, channels=4, resolution=16, classes=5), darts_v2)
+
+
+def test_genotype_round_trip() -> None:
+    for name in ("darts", "nasbench201"):
+        genotype = random_genotype(space_named(name), 7)
+        assert genotype_from_record(genotype.record()) == genotype
