@@ -1,0 +1,1 @@
+"""Training: data, the recipe, the loop, and what it leaves."""
