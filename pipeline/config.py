@@ -107,6 +107,10 @@ class ProfileConfig(Section):
     """Whole networks that the sum of site times is calibrated on."""
     validate_networks: CountOrZero = 20
     """Other networks that the calibrated prediction is tested on."""
+    precision: list[Literal["fp32", "int8"]] = ["fp32"]
+    """Columns of the table: fp32, int8 or both; int8 times the same operations quantized."""
+    backend: Literal["onnxruntime", "torch"] = "onnxruntime"
+    """What runs the models: onnxruntime, which deploys them, or torch itself (CUDA events)."""
 
 
 class SearchConfig(Section):
@@ -151,6 +155,8 @@ class SearchConfig(Section):
     """First value of lambda, the weight of the budget penalty; it rises while the budget is missed and falls below."""
     penalty_rate: NonNegative = 0.05
     """Relative change of lambda per architecture step."""
+    checkpoint_s: NonNegative = 60.0
+    """Seconds between two checkpoints; the end of an epoch saves one as well."""
     allow_unvalidated: bool = False
     """Search with a latency table that misses its validity gate; every summary then says so."""
 
@@ -159,9 +165,25 @@ class DiscretizeConfig(Section):
     """How the cell is cut out of the search result."""
 
     rule: Literal["best", "argmax"] = "best"
-    """best: the highest score that fits all limits; argmax: the classic two strongest inputs, whatever they cost."""
+    """best: the highest score that fits all limits; argmax: the classic two strongest inputs, refused when over budget."""
     max_rounds: Count = 5
-    """How often the limit is tightened when the measured network is over budget."""
+    """How often the limit is corrected and solved again after a measurement."""
+    budgets_ms: list[Positive] = []
+    """Several budgets, each with a network and a certificate of its own; empty for the one in [target]."""
+    cells_grid: list[Count] = []
+    """Numbers of cells to choose from, so that a generous budget buys a deeper network; empty for [target] cells."""
+    channels_grid: list[Count] = []
+    """Widths to choose from, likewise; empty for [target] channels. `pipeline profile` times every size named here."""
+    score_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.9
+    """A larger network is taken while its cell keeps this share of what the search found (random cell 0, best cell 1)."""
+    rescoring: Literal["none", "supernet", "race"] = "none"
+    """Compare several cells on validation data: with the supernet's weights, or by a race of short trainings."""
+    candidates: Annotated[int, Field(ge=2)] = 8
+    """How many cells are compared then."""
+    difference: Count = 3
+    """In how many choices they differ from each other at least."""
+    race_steps: Count = 100
+    """Training steps of the race's first heat; every heat halves the field and doubles the steps."""
 
 
 class RetrainConfig(Section):
@@ -169,8 +191,12 @@ class RetrainConfig(Section):
 
     epochs: Count = 60
     """Passes over all training images (architecture validation included)."""
+    holdout_share: Share = 0.0
+    """Share of the training images kept aside to pick the best epoch by; 0 trains on all and keeps the last."""
     batch_size: Count = 96
-    """Images per step."""
+    """Images per step, over all processes."""
+    accumulate: Count = 1
+    """Parts that a step's images are computed in, one after the other; more parts need less memory."""
     optimizer: str = "sgd"
     """Any optimizer that timm knows (sgd means Nesterov momentum 0.9)."""
     lr: Positive = 0.025
@@ -181,6 +207,8 @@ class RetrainConfig(Section):
     """Epochs of linear warm-up."""
     schedule: Literal["cosine", "linear"] = "cosine"
     """How the rate falls."""
+    slow_epochs: CountOrZero = 0
+    """Last epochs of the linear schedule in which the rate falls more slowly."""
     weight_decay: NonNegative = 3e-4
     """Weight decay."""
     drop_path: Share = 0.2
@@ -189,10 +217,22 @@ class RetrainConfig(Section):
     """Weight of the auxiliary head's loss; 0 builds none."""
     label_smoothing: Share = 0.0
     """Label smoothing."""
+    mixup: NonNegative = 0.0
+    """Mixup's alpha; 0 mixes no images."""
+    cutmix: NonNegative = 0.0
+    """CutMix's alpha; with both, each batch takes one of the two."""
     clip: Positive = 5.0
     """Gradient norm at which gradients are clipped."""
     ema: Share = 0.999
     """Decay of the averaged weights that are deployed; 0 deploys the last ones."""
+    precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    """Arithmetic of the training steps; auto is mixed precision on CUDA, and bfloat16 on a CPU where it measures faster."""
+    compile: bool = False
+    """Compile the network with torch.compile; needs drop_path = 0, whose rate changes every epoch."""
+    checkpoint_s: Positive = 60.0
+    """Seconds between checkpoints within an epoch; there is one at the end of every epoch too."""
+    genotype: str = ""
+    """A genotype file to train instead of the run's own, for transfer to other data; relative to this file."""
 
 
 class ExportConfig(Section):
@@ -202,6 +242,14 @@ class ExportConfig(Section):
     """The only format there is."""
     tolerance: Positive = 1e-4
     """Largest absolute difference between torch's and onnxruntime's logits."""
+    uint8_input: bool = False
+    """Pixels go in as bytes from 0 to 255 instead of floats from 0 to 1."""
+    max_file_mb: NonNegative = 0.0
+    """Largest size of model.onnx; 0 for none."""
+    int8: bool = False
+    """Quantize as well; shipped only if it is faster on the target and within the accuracy loss below."""
+    max_accuracy_loss: Share = 0.01
+    """Accuracy that int8 may cost, as a share of the test images."""
 
 
 class Config(Section):

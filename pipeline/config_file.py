@@ -6,7 +6,7 @@ import textwrap
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
@@ -99,3 +99,25 @@ def _comment(text: str) -> list[str]:
 def toml_value(value: object) -> str:
     """A value in TOML notation; JSON's is the same for the types that settings have."""
     return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
+
+
+class BudgetFlags(NamedTuple):
+    """`--budget-ms` as settings: one budget is the target's, several are discretize's."""
+
+    target: dict[str, Any]
+    several: dict[str, Any]
+
+
+def budget_flags(text: str | None) -> BudgetFlags:
+    """ "20" or "5,10,20" as settings; text that is no number is refused."""
+    if text is None:
+        return BudgetFlags({}, {})
+    try:
+        budgets = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise UserError(f"--budget-ms {text!r} is not a number, or several with commas between them") from None
+    return (
+        BudgetFlags({"budget_ms": budgets[0]}, {"budgets_ms": []})
+        if len(budgets) == 1
+        else BudgetFlags({}, {"budgets_ms": budgets})
+    )

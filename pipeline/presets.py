@@ -18,10 +18,18 @@ _CIFAR: dict[str, dict[str, Any]] = {
 
 _PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "digits": {
-        "target": {"max_noise_floor": 0.25},
+        "target": {"budget_ms": 0.3, "max_noise_floor": 0.25},
         "profile": {"validate_networks": 6, "calibration_networks": 6, "rounds": 15},
-        "search": {"allow_unvalidated": True, "alpha_lr": 0.01},
-        "retrain": {"epochs": 40, "drop_path": 0.05, "ema": 0.99, "lr": 0.05},
+        "search": {"channels": 4, "batch_size": 32, "epochs": 8, "alpha_lr": 0.02, "allow_unvalidated": True},
+        "retrain": {
+            "epochs": 12,
+            "batch_size": 64,
+            "lr": 0.1,
+            "drop_path": 0.0,
+            "auxiliary": 0.0,
+            "ema": 0.99,
+            "precision": "float32",
+        },
     },
     "cifar10": {**_CIFAR, "data": {**_CIFAR["data"], "format": "cifar10", "path": "data/cifar-10-batches-py"}},
     "cifar100": {**_CIFAR, "data": {**_CIFAR["data"], "format": "cifar100", "path": "data/cifar-100-python"}},
@@ -36,6 +44,7 @@ _PRESETS: dict[str, dict[str, dict[str, Any]]] = {
             "lr": 0.0625,
             "schedule": "linear",
             "warmup_epochs": 5,
+            "slow_epochs": 5,
             "weight_decay": 3e-5,
             "drop_path": 0.0,
             "label_smoothing": 0.1,
@@ -46,7 +55,7 @@ _PRESETS: dict[str, dict[str, dict[str, Any]]] = {
         "data": {"format": "folder", "path": "images", "resolution": 64, "colour": True, "augment": "crop-flip"},
         "target": {"cells": 8, "channels": 16, "budget_ms": 20.0},
         "search": {"cells": 5, "channels": 8, "epochs": 25},
-        "retrain": {"epochs": 100, "ema": 0.999},
+        "retrain": {"epochs": 100, "holdout_share": 0.1},
     },
 }
 PRESET_NAMES: tuple[str, ...] = tuple(_PRESETS)

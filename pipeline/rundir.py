@@ -75,6 +75,10 @@ class RunDir:
         return self.root / "search" / "alphas.safetensors"
 
     @property
+    def supernet_weights(self) -> Path:
+        return self.root / "search" / "weights.safetensors"
+
+    @property
     def genotype(self) -> Path:
         return self.root / "discretize" / "genotype.json"
 
