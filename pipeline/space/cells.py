@@ -47,6 +47,10 @@ class CellKind:
     def edge_index(self, node: int, source: int) -> int:
         return self.edges.index(Edge(node, source))
 
+    def edges_from(self, source: int) -> tuple[int, ...]:
+        """Indices of the edges that start in `source`."""
+        return tuple(i for i, edge in enumerate(self.edges) if edge.source == source)
+
     def edges_into(self, node: int) -> tuple[int, ...]:
         """Indices of the edges that end in `node`."""
         return tuple(i for i, edge in enumerate(self.edges) if edge.node == node)

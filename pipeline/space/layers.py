@@ -1,6 +1,8 @@
 """The rows that operations are written in: each knows how to build itself and what it costs.
 
 A row maps a feature map of `Flow(channels, resolution)` to the next one; an operation is a tuple of rows at a `Site`.
+Built with `copies` = n, a row is n independent ones in groups of channels: one call instead of n, and the parameters of
+copy i are the i-th part of n along the first dimension.
 """
 
 from collections.abc import Sequence
@@ -9,7 +11,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from torch import nn
 
-from pipeline.space.modules import Concatenate, ShiftedHalves, Summed, Zeros
+from pipeline.space.modules import Concatenate, DepthwiseConv2d, ShiftedHalves, Summed, Zeros
 from pipeline.space.sites import Site
 
 SITE_STRIDE = 0  # in a row: "the stride of the site"
@@ -32,7 +34,7 @@ class Flow(NamedTuple):
 class Row(Protocol):
     """One layer of an operation."""
 
-    def build(self, flow: Flow, site: Site, norm: Normalization) -> nn.Module: ...
+    def build(self, flow: Flow, site: Site, norm: Normalization, copies: int) -> nn.Module: ...
 
     def after(self, flow: Flow, site: Site) -> Flow: ...
 
@@ -56,20 +58,20 @@ class Free:
 
 @dataclass(frozen=True)
 class Relu(Free):
-    def build(self, flow: Flow, site: Site, norm: Normalization) -> nn.Module:
+    def build(self, flow: Flow, site: Site, norm: Normalization, copies: int) -> nn.Module:
         return nn.ReLU()
 
 
 @dataclass(frozen=True)
 class Identity(Free):
-    def build(self, flow: Flow, site: Site, norm: Normalization) -> nn.Module:
+    def build(self, flow: Flow, site: Site, norm: Normalization, copies: int) -> nn.Module:
         return nn.Identity()
 
 
 @dataclass(frozen=True)
 class Norm(Free):
-    def build(self, flow: Flow, site: Site, norm: Normalization) -> nn.Module:
-        return nn.BatchNorm2d(flow.channels, affine=norm.affine)
+    def build(self, flow: Flow, site: Site, norm: Normalization, copies: int) -> nn.Module:
+        return nn.BatchNorm2d(copies * flow.channels, affine=norm.affine)
 
     def params(self, flow: Flow, site: Site, norm: Normalization) -> int:
         return 2 * flow.channels if norm.affine else 0
@@ -96,15 +98,16 @@ class Conv(Free):
         groups = flow.channels if self.depthwise else 1
         return self.kernel**2 * (flow.channels // groups) * self.after(flow, site).channels
 
-    def build(self, flow: Flow, site: Site, norm: Normalization) -> nn.Module:
-        return nn.Conv2d(
-            flow.channels,
-            self.after(flow, site).channels,
+    def build(self, flow: Flow, site: Site, norm: Normalization, copies: int) -> nn.Module:
+        make = DepthwiseConv2d if self.depthwise else nn.Conv2d
+        return make(
+            copies * flow.channels,
+            copies * self.after(flow, site).channels,
             self.kernel,
             stride=self._stride(site),
             padding=self.dilation * (self.kernel // 2),
             dilation=self.dilation,
-            groups=flow.channels if self.depthwise else 1,
+            groups=copies * (flow.channels if self.depthwise else 1),
             bias=False,
         )
 
@@ -129,7 +132,7 @@ class Pool(Free):
     def after(self, flow: Flow, site: Site) -> Flow:
         return Flow(flow.channels, flow.resolution // site.stride)
 
-    def build(self, flow: Flow, site: Site, norm: Normalization) -> nn.Module:
+    def build(self, flow: Flow, site: Site, norm: Normalization, copies: int) -> nn.Module:
         padding = (self.kernel - 1) // 2
         pool: nn.Module = (
             nn.MaxPool2d(self.kernel, site.stride, padding)
@@ -151,8 +154,8 @@ class Halves(Free):
     def after(self, flow: Flow, site: Site) -> Flow:
         return Flow(site.channels_out, flow.resolution // 2)
 
-    def build(self, flow: Flow, site: Site, norm: Normalization) -> nn.Module:
-        return ShiftedHalves(flow.channels, site.channels_out)
+    def build(self, flow: Flow, site: Site, norm: Normalization, copies: int) -> nn.Module:
+        return ShiftedHalves(flow.channels, site.channels_out, copies)
 
     def macs(self, flow: Flow, site: Site) -> int:
         return flow.channels * site.channels_out * (flow.resolution // 2) ** 2
@@ -168,7 +171,7 @@ class Zero(Free):
     def after(self, flow: Flow, site: Site) -> Flow:
         return Flow(flow.channels, flow.resolution // site.stride)
 
-    def build(self, flow: Flow, site: Site, norm: Normalization) -> nn.Module:
+    def build(self, flow: Flow, site: Site, norm: Normalization, copies: int) -> nn.Module:
         return Zeros(site.stride)
 
 
@@ -181,8 +184,8 @@ class Sum(Free):
     def after(self, flow: Flow, site: Site) -> Flow:
         return walk(self.paths[0], flow, site)[-1]
 
-    def build(self, flow: Flow, site: Site, norm: Normalization) -> nn.Module:
-        return Summed([build_rows(path, flow, site, norm) for path in self.paths])
+    def build(self, flow: Flow, site: Site, norm: Normalization, copies: int) -> nn.Module:
+        return Summed([build_rows(path, flow, site, norm, copies) for path in self.paths])
 
     def macs(self, flow: Flow, site: Site) -> int:
         return sum(rows_macs(path, flow, site) for path in self.paths)
@@ -198,7 +201,7 @@ class Join(Free):
     def after(self, flow: Flow, site: Site) -> Flow:
         return Flow(site.channels_out, flow.resolution)
 
-    def build(self, flow: Flow, site: Site, norm: Normalization) -> nn.Module:
+    def build(self, flow: Flow, site: Site, norm: Normalization, copies: int) -> nn.Module:
         return Concatenate()
 
 
@@ -209,7 +212,8 @@ class Classify(Free):
     def after(self, flow: Flow, site: Site) -> Flow:
         return Flow(site.channels_out, 1)
 
-    def build(self, flow: Flow, site: Site, norm: Normalization) -> nn.Module:
+    def build(self, flow: Flow, site: Site, norm: Normalization, copies: int) -> nn.Module:
+        assert copies == 1, "a classifier stands alone"
         return nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(flow.channels, site.channels_out))
 
     def macs(self, flow: Flow, site: Site) -> int:
@@ -227,9 +231,9 @@ def walk(rows: Sequence[Row], flow: Flow, site: Site) -> list[Flow]:
     return flows
 
 
-def build_rows(rows: Sequence[Row], flow: Flow, site: Site, norm: Normalization) -> nn.Module:
-    """The rows as one module."""
-    built = [row.build(before, site, norm) for row, before in zip(rows, walk(rows, flow, site), strict=False)]
+def build_rows(rows: Sequence[Row], flow: Flow, site: Site, norm: Normalization, copies: int) -> nn.Module:
+    """The rows as one module; `copies` of them with weights of their own run side by side in the channels."""
+    built = [row.build(before, site, norm, copies) for row, before in zip(rows, walk(rows, flow, site), strict=False)]
     return built[0] if len(built) == 1 else nn.Sequential(*built)
 
 

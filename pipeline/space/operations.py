@@ -86,9 +86,9 @@ def rows_of(site: Site) -> Rows:
     return plain if site.stride == 1 else strided
 
 
-def build(site: Site, norm: Normalization) -> nn.Module:
-    """The module that runs at the site."""
-    return build_rows(rows_of(site), Flow(site.channels_in, site.resolution), site, norm)
+def build(site: Site, norm: Normalization, copies: int = 1) -> nn.Module:
+    """The module that runs at the site; several copies of it take and give that many feature maps side by side."""
+    return build_rows(rows_of(site), Flow(site.channels_in, site.resolution), site, norm, copies)
 
 
 def macs(site: Site) -> int:

@@ -1,4 +1,8 @@
-"""The supernet: every operation on every edge, weighted; and how a network takes its weights over."""
+"""The supernet: every operation on every edge, weighted; and how a network takes its weights over.
+
+Edges that leave one source see the same input, so what has no parameters runs once for all of them, and what has runs
+as one grouped call with a copy per edge (the numbers are those of running every edge on its own).
+"""
 
 from collections.abc import Sequence
 
@@ -12,6 +16,65 @@ from pipeline.space.network import Chain, Network, NetworkCell, join_nodes, prep
 from pipeline.space.skeleton import Skeleton
 
 
+class SourceEdges(nn.Module):
+    """All operations on all edges that leave one source."""
+
+    def __init__(self, cell: Cell, kind: CellKind, source: int, norm: Normalization) -> None:
+        super().__init__()
+        self.edges = kind.edges_from(source)
+        self.shared, self.parallel = nn.ModuleDict(), nn.ModuleDict()
+        self.columns = {operation: index for index, operation in enumerate(kind.operations)}
+        for operation in kind.operations:
+            site = cell.site(kind, kind.edges[self.edges[0]], operation)
+            if operation == "none":
+                continue  # adds nothing, whatever its weight
+            if operations.params(site, norm):
+                self.parallel[operation] = operations.build(site, norm, copies=len(self.edges))
+            else:
+                self.shared[operation] = operations.build(site, norm)
+
+    def forward(self, x: Tensor, weights: Tensor) -> list[Tensor]:
+        """Per edge, the sum over operations of weights[edge, operation] · operation(x)."""
+        rows, copies = weights[list(self.edges)], len(self.edges)
+        totals: list[Tensor | None] = [None] * copies
+        if self.parallel:
+            side_by_side = x.repeat(1, copies, 1, 1) if copies > 1 else x
+            total = sum_terms(
+                [
+                    module(side_by_side) * _per_channel(rows[:, self.columns[name]], x.shape[1])
+                    for name, module in self.parallel.items()
+                ]
+            )
+            totals = list(total.chunk(copies, dim=1))
+        free = {name: module(x) for name, module in self.shared.items()}
+        return [
+            sum_terms(
+                [*([] if total is None else [total]), *(rows[i, self.columns[name]] * y for name, y in free.items())]
+            )
+            for i, total in enumerate(totals)
+        ]
+
+    def state_of(self, edge: int, operation: str) -> dict[str, Tensor]:
+        """The parameters and statistics of one operation on one edge, as a module of its own holds them."""
+        if operation not in self.parallel:
+            return self.shared[operation].state_dict() if operation in self.shared else {}
+        place, copies = self.edges.index(edge), len(self.edges)
+        state = self.parallel[operation].state_dict()
+        return {name: tensor.chunk(copies)[place] if tensor.ndim else tensor for name, tensor in state.items()}
+
+
+def _per_channel(weights: Tensor, channels: int) -> Tensor:
+    return weights.repeat_interleave(channels).view(1, -1, 1, 1)
+
+
+def sum_terms(terms: Sequence[Tensor]) -> Tensor:
+    """t_0 + t_1 + …, in this order."""
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    return total
+
+
 class SuperCell(nn.Module):
     """A cell whose node j is the sum over its edges e and operations o of weights[e, o] · o(x_source)."""
 
@@ -19,25 +82,27 @@ class SuperCell(nn.Module):
         super().__init__()
         self.kind = kind
         self.preprocess = nn.ModuleList(operations.build(site, norm) for site in cell.preprocess)
-        self.edges = nn.ModuleList(
-            nn.ModuleDict({o: operations.build(cell.site(kind, edge, o), norm) for o in kind.operations})
-            for edge in kind.edges
-        )
+        sources = range(kind.inputs + kind.nodes - 1)
+        self.sources = nn.ModuleList(SourceEdges(cell, kind, source, norm) for source in sources)
 
     def forward(self, inputs: Sequence[Tensor], weights: Tensor) -> Tensor:
         states = preprocess_inputs(self.preprocess, inputs)
-        for node in range(self.kind.nodes):
-            terms = [
-                self._run_edge(i, states[self.kind.edges[i].source], weights[i]) for i in self.kind.edges_into(node)
-            ]
-            states.append(sum(terms[1:], start=terms[0]))
+        on_edge: dict[int, Tensor] = {}
+        for source in range(self.kind.inputs + self.kind.nodes):
+            if source >= self.kind.inputs:
+                incoming = self.kind.edges_into(source - self.kind.inputs)
+                states.append(sum_terms([on_edge.pop(edge) for edge in incoming]))
+            if source < len(self.sources):
+                leaving = self.sources[source]
+                assert isinstance(leaving, SourceEdges)
+                on_edge.update(zip(leaving.edges, leaving(states[source], weights), strict=True))
         return join_nodes(self.kind, states)
 
-    def _run_edge(self, index: int, x: Tensor, row: Tensor) -> Tensor:
-        operation_modules = self.edges[index]
-        assert isinstance(operation_modules, nn.ModuleDict)
-        terms: list[Tensor] = [row[i] * module(x) for i, module in enumerate(operation_modules.values())]
-        return sum(terms[1:], start=terms[0])
+    def state_of(self, edge: int, operation: str) -> dict[str, Tensor]:
+        """See `SourceEdges.state_of`."""
+        leaving = self.sources[self.kind.edges[edge].source]
+        assert isinstance(leaving, SourceEdges)
+        return leaving.state_of(edge, operation)
 
 
 class Supernet(Chain):
@@ -69,7 +134,5 @@ def inherit_weights(network: Network, supernet: Supernet) -> None:
             assert isinstance(theirs, SuperCell)
             ours.preprocess.load_state_dict(theirs.preprocess.state_dict())
             for edge, operation in kept[ours.kind.name].items():
-                shared = theirs.edges[edge]
-                assert isinstance(shared, nn.ModuleDict)
-                ours.edges[str(edge)].load_state_dict(shared[operation].state_dict())
+                ours.edges[str(edge)].load_state_dict(theirs.state_of(edge, operation))
         network.head.load_state_dict(supernet.head.state_dict())
