@@ -1,0 +1,41 @@
+"""Hypergradients of bilevel problems (iDARTS eq. 3-9, Table 4), in torch alone."""
+
+from pipeline.bilevel.errors import (
+    DivergenceError,
+    HypergradientError,
+    NegativeCurvatureError,
+    NonFiniteError,
+    SingularHessianError,
+    StepTooSmallError,
+)
+from pipeline.bilevel.hypergradient import (
+    Diagnostics,
+    HypergradientResult,
+    hypergradient,
+    hypergradient_with_diagnostics,
+)
+from pipeline.bilevel.implicit import T1T2, ConjugateGradient, ExactInverse, Neumann, OneStepUnroll
+from pipeline.bilevel.methods import DirectOnly, Method
+from pipeline.bilevel.unrolled import ReverseMode, TruncatedReverse
+
+__all__ = [
+    "T1T2",
+    "ConjugateGradient",
+    "Diagnostics",
+    "DirectOnly",
+    "DivergenceError",
+    "ExactInverse",
+    "HypergradientError",
+    "HypergradientResult",
+    "Method",
+    "NegativeCurvatureError",
+    "Neumann",
+    "NonFiniteError",
+    "OneStepUnroll",
+    "ReverseMode",
+    "SingularHessianError",
+    "StepTooSmallError",
+    "TruncatedReverse",
+    "hypergradient",
+    "hypergradient_with_diagnostics",
+]

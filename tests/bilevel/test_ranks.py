@@ -1,0 +1,69 @@
+"""Several ranks, played by threads that meet in `reduce`, get the hypergradient of the mean losses."""
+
+import threading
+from collections.abc import Callable, Sequence
+
+import pytest
+import torch
+from torch import Tensor
+
+from pipeline.bilevel import ConjugateGradient, Method, Neumann, hypergradient
+from tests.bilevel.problems import Curved, flat
+from tests.bilevel.test_promises import METHODS
+
+
+class Ranks:
+    """Ranks with losses of their own at the same point."""
+
+    def __init__(self, count: int) -> None:
+        self.problems = [Curved(seed=10 * rank) for rank in range(count)]
+        for p in self.problems[1:]:
+            for mine, first in zip((*p.w, *p.alpha), (*self.problems[0].w, *self.problems[0].alpha), strict=True):
+                mine.data.copy_(first)
+            p.outer = lambda w, alpha, own=p: (flat(w) @ own.x.mean(0)) ** 2 + (flat(alpha) ** 3).sum()  # type: ignore[method-assign, misc]
+        self.barrier = threading.Barrier(count)
+        self.slots: list[list[Tensor]] = [[] for _ in range(count)]
+
+    def mean(self, name: str) -> Callable[[Sequence[Tensor], Sequence[Tensor]], Tensor]:
+        return lambda w, alpha: sum(getattr(p, name)(w, alpha) for p in self.problems) / len(self.problems)
+
+    def reduce(self, rank: int, vectors: list[Tensor]) -> list[Tensor]:
+        self.slots[rank] = vectors
+        self.barrier.wait(timeout=30)
+        averaged = [torch.stack(parts).mean(0) for parts in zip(*self.slots, strict=True)]
+        self.barrier.wait(timeout=30)
+        return averaged
+
+    def run(self, method: Method) -> list[Tensor]:
+        found: dict[int, Tensor] = {}
+
+        def work(rank: int) -> None:
+            p = self.problems[rank]
+            gradient = hypergradient(
+                p.inner, p.outer, p.w, p.alpha, method, reduce=lambda vectors: self.reduce(rank, vectors)
+            )
+            found[rank] = flat(gradient)
+
+        threads = [threading.Thread(target=work, args=(rank,)) for rank in range(len(self.problems))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(timeout=60)
+        return [found[rank] for rank in range(len(self.problems))]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=repr)
+def test_ranks_agree_on_the_hypergradient_of_the_mean_losses(method: Method) -> None:
+    ranks = Ranks(3)
+    found = ranks.run(method)
+    first = ranks.problems[0]
+    whole = flat(hypergradient(ranks.mean("inner"), ranks.mean("outer"), first.w, first.alpha, method))
+    assert all(torch.equal(found[0], other) for other in found[1:])
+    torch.testing.assert_close(found[0], whole, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("method", [Neumann(0.2, 3), ConjugateGradient(3, damping=0.1)], ids=repr)
+def test_averaging_the_results_of_each_rank_is_another_number(method: Method) -> None:
+    ranks = Ranks(3)
+    apart = [flat(hypergradient(p.inner, p.outer, p.w, p.alpha, method)) for p in ranks.problems]
+    assert (torch.stack(apart).mean(0) - ranks.run(method)[0]).norm() > 1e-3
