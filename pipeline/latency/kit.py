@@ -1,0 +1,167 @@
+"""Timing kits: a campaign as a folder that a machine with only Python, numpy and onnxruntime can measure.
+
+A kit carries the very files of the timing core beside its script, so that there is one implementation of timing.
+"""
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import UserError
+from pipeline.latency.campaign import Campaign, make_table, model_groups
+from pipeline.latency.fingerprint import fingerprint_from_record
+from pipeline.latency.kit_script import KIT_FILE, RESULT_FILE, kit_id
+from pipeline.latency.measure import Effort, Journal, journal_from_record
+from pipeline.latency.models import make_sentinel
+from pipeline.latency.onnx_device import OnnxDevice
+from pipeline.latency.table import LatencyTable
+from pipeline.rundir import write_json, write_text
+
+KIT_VERSION = 1
+_MAX_FILE_BYTES = 500_000_000
+_SENTINEL = "sentinel"
+_CARRIED: tuple[str, ...] = (
+    "__init__.py",
+    "errors.py",
+    "latency/__init__.py",
+    "latency/fingerprint.py",
+    "latency/kit_script.py",
+)
+_CARRIED += ("latency/measure.py", "latency/onnx_device.py", "latency/statistics.py")
+_SCRIPT = '''"""Times the models of this kit: `python time_kit.py`. Needs numpy and onnxruntime."""
+
+import sys
+from pathlib import Path
+
+from pipeline.latency.kit_script import main
+
+sys.exit(main(Path(__file__).resolve().parent))
+'''
+
+
+def write_kit(
+    campaign: Campaign,
+    effort: Effort,
+    threads: int,
+    batch: int,
+    folder: Path,
+    progress: Callable[[float], None] = lambda share: None,
+) -> None:
+    """Write the kit into a new folder, which appears whole or not at all."""
+    if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
+        raise UserError(f"{folder} exists and is not empty; give --write-kit a new folder")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as scratch:
+        made = Path(scratch, "kit")
+        _write_models(campaign, effort, threads, batch, made, progress)
+        _write_script(made)
+        if folder.exists():
+            folder.rmdir()
+        made.replace(folder)
+
+
+def _write_models(
+    campaign: Campaign, effort: Effort, threads: int, batch: int, folder: Path, progress: Callable[[float], None]
+) -> None:
+    (folder / "models").mkdir(parents=True)
+    maker = OnnxDevice("cpu", 0, 1, batch)  # only says which batch and format the models are made for
+    groups = model_groups(campaign, maker)
+    makers = {name: make for group in groups for name, make in group.items()}
+    makers[_SENTINEL] = lambda: make_sentinel(maker)
+    files = {}
+    for index, (name, make) in enumerate(makers.items()):
+        content: bytes = make()
+        file = f"models/{index:04d}.onnx"
+        (folder / file).write_bytes(content)
+        files[name] = {"file": file, "sha256": hashlib.sha256(content).hexdigest()}
+        progress((index + 1) / len(makers))
+    kit = {
+        "kit_version": KIT_VERSION,
+        "campaign": json.loads(json.dumps(campaign.record())),
+        "threads": threads,
+        "batch": batch,
+        "effort": asdict(effort),
+        "sentinel": _SENTINEL,
+        "groups": [list(group) for group in groups],
+        "files": files,
+    }
+    write_json(folder / KIT_FILE, kit)
+
+
+def _write_script(folder: Path) -> None:
+    package = Path(__file__).resolve().parents[1]
+    for name in _CARRIED:
+        target = folder / "pipeline" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(package / name, target)
+    write_text(folder / "time_kit.py", _SCRIPT)
+    write_text(
+        folder / "README.txt",
+        "Copy this folder to the target, then there:\n\n    pip install numpy onnxruntime\n    python time_kit.py\n\n"
+        f"It may be stopped and started again. Bring {RESULT_FILE} back:\n\n"
+        f"    pipeline profile --from-kit {RESULT_FILE}\n",
+    )
+
+
+def read_kit_result(path: Path, campaign: Campaign) -> LatencyTable:
+    """The table that a kit's result gives; results that are incomplete, damaged or of another campaign are refused."""
+    result = _read_result(path)
+    try:
+        kit, found_id = result["kit"], result["kit_id"]
+        version, made_for = kit["kit_version"], kit["campaign"]
+        complete, journal = result["complete"], journal_from_record(result["journal"])
+        names = [name for group in kit["groups"] for name in group]
+        threads, batch = kit["threads"], kit["batch"]
+    except (KeyError, TypeError, ValueError):
+        raise UserError(f"{path} is not the result of a timing kit") from None
+    if version != KIT_VERSION:
+        raise UserError(
+            f"{path} comes from a kit of version {version!r}, this program reads {KIT_VERSION}; write a new kit"
+        )
+    if found_id != kit_id(kit):
+        raise UserError(f"{path} was changed after it was measured; run time_kit.py again")
+    _check_campaign(path, made_for, campaign)
+    if not complete or not all(journal.readings.get(name) for name in names):
+        raise UserError(f"{path} is not complete; run time_kit.py again, it goes on where it was stopped")
+    _check_times(path, journal)
+    fingerprint = fingerprint_from_record(result["fingerprint"], str(path))
+    if (fingerprint.threads, fingerprint.batch) != (threads, batch):
+        raise UserError(f"{path}: the fingerprint does not belong to this kit; run time_kit.py again")
+    return make_table(campaign, fingerprint, journal.measurement())
+
+
+def _read_result(path: Path) -> dict[str, Any]:
+    try:
+        if path.stat().st_size > _MAX_FILE_BYTES:
+            raise UserError(f"{path} is too large for the result of a timing kit")
+        result = json.loads(path.read_bytes())
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise UserError(f"{path} is not JSON; copy {RESULT_FILE} from the target again") from None
+    if not isinstance(result, dict):
+        raise UserError(f"{path} is not the result of a timing kit")
+    return result
+
+
+def _check_campaign(path: Path, made_for: Any, campaign: Campaign) -> None:
+    wanted = json.loads(json.dumps(campaign.record()))
+    if made_for == wanted:
+        return
+    names = [name for name in wanted if not isinstance(made_for, dict) or made_for.get(name) != wanted[name]]
+    raise UserError(
+        f"{path} is the result of another kit: it differs in {', '.join(names)} from what the configuration asks for; "
+        "use the configuration that wrote the kit, or write a new one"
+    )
+
+
+def _check_times(path: Path, journal: Journal) -> None:
+    times = [*journal.looks, *(reading.wall_ms for own in journal.readings.values() for reading in own)]
+    times += [reading.steady_ms for own in journal.readings.values() for reading in own]
+    if not all(isinstance(value, int | float) and 0.0 < value < float("inf") for value in times):
+        raise UserError(f"{path} holds times that are not positive numbers; run time_kit.py again")

@@ -1,0 +1,145 @@
+"""Devices driven by onnxruntime: CPU, and CUDA with the inputs and outputs kept on the GPU.
+
+Needs only Python, numpy and onnxruntime, so that a timing kit can carry it to a machine without torch.
+"""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeline.errors import UserError
+from pipeline.latency.fingerprint import Fingerprint, available_cores, processor_flags_hash, processor_name
+from pipeline.latency.statistics import Reading
+
+_TYPES = {
+    "tensor(float)": np.float32,
+    "tensor(float16)": np.float16,
+    "tensor(double)": np.float64,
+    "tensor(uint8)": np.uint8,
+    "tensor(int8)": np.int8,
+    "tensor(int32)": np.int32,
+    "tensor(int64)": np.int64,
+    "tensor(bool)": np.bool_,
+}
+_MS_PER_NS = 1e-6
+
+Feed = dict[str, np.ndarray[Any, Any]]
+
+
+class OnnxDevice:
+    """An onnxruntime session per model: all graph optimizations, `threads` threads inside an operator, one across."""
+
+    takes = "onnx"
+
+    def __init__(self, kind: str, index: int, threads: int, batch: int) -> None:
+        import onnxruntime
+
+        self._runtime = onnxruntime
+        self._kind, self._index, self._threads, self._batch = kind, index, threads, batch
+        self._provider = "CUDAExecutionProvider" if kind == "cuda" else "CPUExecutionProvider"
+        available = onnxruntime.get_available_providers()
+        if self._provider not in available:
+            raise UserError(
+                f"onnxruntime {onnxruntime.__version__} has no {self._provider} here (it has {', '.join(available)}); "
+                "use --device cpu, or install onnxruntime-gpu (make setup CUDA=1)"
+            )
+        if not 1 <= threads <= available_cores():
+            raise UserError(
+                f"threads must be between 1 and the {available_cores()} cores of this machine, not {threads}"
+            )
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        return Fingerprint(
+            device=self._kind,
+            processor=processor_name() if self._kind == "cpu" else _gpu_name(self._index),
+            flags_hash=processor_flags_hash(),
+            cores=available_cores(),
+            threads=self._threads,
+            runtime="onnxruntime",
+            runtime_version=self._runtime.__version__,
+            provider=self._provider,
+            batch=self._batch,
+        )
+
+    def load(self, model: Path | bytes) -> "_CpuRunner | _CudaRunner":
+        """A session ready to be timed; a file that onnxruntime cannot read is refused."""
+        options = self._runtime.SessionOptions()
+        options.intra_op_num_threads = self._threads
+        options.inter_op_num_threads = 1
+        options.execution_mode = self._runtime.ExecutionMode.ORT_SEQUENTIAL
+        options.graph_optimization_level = self._runtime.GraphOptimizationLevel.ORT_ENABLE_ALL
+        options.log_severity_level = 3
+        provider: Any = (self._provider, {"device_id": self._index}) if self._kind == "cuda" else self._provider
+        name = str(model) if isinstance(model, Path) else "the model"
+        try:
+            session = self._runtime.InferenceSession(
+                str(model) if isinstance(model, Path) else model, options, providers=[provider]
+            )
+        except Exception as error:  # onnxruntime's own exceptions share no base class
+            reason = " ".join(str(error).split())[:200]
+            raise UserError(f"onnxruntime cannot load {name}: {reason}") from None
+        feed = {entry.name: _example(entry, self._batch, name) for entry in session.get_inputs()}
+        if self._kind == "cuda":
+            return _CudaRunner(session, feed, self._index)
+        return _CpuRunner(session, feed, with_cpu_time=self._threads == 1)
+
+
+class _CpuRunner:
+    """With one thread onnxruntime works in the calling thread, whose CPU time no other process disturbs."""
+
+    def __init__(self, session: Any, feed: Feed, with_cpu_time: bool) -> None:
+        self._session, self._feed, self._with_cpu_time = session, feed, with_cpu_time
+
+    def run(self) -> Reading:
+        session, feed = self._session, self._feed
+        cpu = time.thread_time_ns()
+        wall = time.perf_counter_ns()
+        session.run(None, feed)
+        wall = time.perf_counter_ns() - wall
+        cpu = time.thread_time_ns() - cpu
+        return Reading(wall * _MS_PER_NS, cpu * _MS_PER_NS if self._with_cpu_time else None)
+
+
+class _CudaRunner:
+    """Inputs and outputs bound to GPU memory; a call ends when the GPU has finished."""
+
+    def __init__(self, session: Any, feed: Feed, index: int) -> None:
+        import onnxruntime
+
+        self._session = session
+        self._binding = session.io_binding()
+        for name, value in feed.items():
+            self._binding.bind_ortvalue_input(name, onnxruntime.OrtValue.ortvalue_from_numpy(value, "cuda", index))
+        for output in session.get_outputs():
+            self._binding.bind_output(output.name, "cuda", index)
+
+    def run(self) -> Reading:
+        self._binding.synchronize_inputs()
+        start = time.perf_counter_ns()
+        self._session.run_with_iobinding(self._binding)
+        self._binding.synchronize_outputs()
+        return Reading((time.perf_counter_ns() - start) * _MS_PER_NS, None)
+
+
+def _example(entry: Any, batch: int, name: str) -> np.ndarray[Any, Any]:
+    """An input for timing: the batch where the first dimension is free, 1 in every other free place."""
+    if entry.type not in _TYPES:
+        raise UserError(f"{name} has the input {entry.name!r} of type {entry.type}, which cannot be timed")
+    shape = [d if isinstance(d, int) and d > 0 else (batch if i == 0 else 1) for i, d in enumerate(entry.shape)]
+    values = np.random.default_rng(0).random(shape, dtype=np.float64)
+    return values.astype(_TYPES[entry.type])
+
+
+def _gpu_name(index: int) -> str:
+    import subprocess
+
+    try:
+        names = subprocess.run(
+            ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True, check=True
+        ).stdout.splitlines()
+        return names[index].strip()
+    except (OSError, subprocess.CalledProcessError, IndexError):
+        return f"gpu{index}"

@@ -1,0 +1,81 @@
+"""Predictions from a latency table: r, its interval, and r as costs that are linear in the choices."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from pipeline.errors import UserError
+from pipeline.latency.calibration import group_of
+from pipeline.latency.table import Calibration, LatencyTable, Precision, SkeletonEntry, Validation
+from pipeline.space.costs import Costs, site_costs
+from pipeline.space.genotype import Genotype
+from pipeline.space.plan import all_sites, network_sites
+from pipeline.space.sites import Site
+from pipeline.space.skeleton import Skeleton
+
+
+class Prediction(NamedTuple):
+    """r, and the interval that holds the measured median of 95 % of networks."""
+
+    ms: float
+    low_ms: float
+    high_ms: float
+
+
+class Predictor:
+    """Whole-network latency around one skeleton: r = b + Σ κ_g · s_g, in calibrated milliseconds."""
+
+    def __init__(self, table: LatencyTable, skeleton: Skeleton, precision: Precision = "fp32") -> None:
+        if table.space != skeleton.space:
+            raise UserError(f"the latency table is of the space {table.space!r}, the network of {skeleton.space!r}")
+        self._sites = table.column(precision).sites
+        self.skeleton = skeleton
+        self._check_sites(all_sites(skeleton))
+        entry = table.column(precision).entry(skeleton)
+        if entry is None:
+            raise UserError(
+                f"the latency table is not calibrated for {skeleton.cells} cells, {skeleton.channels} channels, "
+                f"{skeleton.resolution} px, {skeleton.classes} classes; run `pipeline profile`"
+            )
+        self._entry: SkeletonEntry = entry
+        self.sentinel_ms = table.column(precision).sentinel_ms
+
+    @property
+    def calibration(self) -> Calibration:
+        return self._entry.calibration
+
+    @property
+    def validation(self) -> Validation | None:
+        return self._entry.validation
+
+    def _check_sites(self, sites: Iterable[Site]) -> None:
+        missing = sorted({site.key for site in sites if site.key not in self._sites})
+        if missing:
+            more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+            raise UserError(f"the latency table lacks {', '.join(missing[:3])}{more}; run `pipeline profile`")
+
+    def price_ms(self, site: Site) -> float:
+        """What the site adds to r."""
+        kappa = self.calibration.corrections.get(group_of(site), self.calibration.kappa)
+        return kappa * self._sites[site.key].p50_ms
+
+    def predict(self, genotype: Genotype) -> Prediction:
+        return self.predict_sites(network_sites(self.skeleton, genotype))
+
+    def predict_sites(self, sites: Iterable[Site]) -> Prediction:
+        """r of any network of these sites."""
+        sites = list(sites)
+        self._check_sites(sites)
+        ms = self.calibration.b_ms + sum(self.price_ms(site) for site in sites)
+        return Prediction(ms, ms * (1.0 - self.calibration.interval), ms * (1.0 + self.calibration.interval))
+
+    def costs(self) -> Costs:
+        """r as fixed + Σ of the chosen operations, b included in the fixed part."""
+        costs = site_costs(self.skeleton, self.price_ms)
+        return costs._replace(fixed=costs.fixed + self.calibration.b_ms)
+
+    def limit_ms(self, budget_ms: float, percentile: int) -> float:
+        """The limit on r that keeps the percentile within the budget T: T over the fitted ratio of the percentile."""
+        ratios = {50: 1.0, 95: self.calibration.p95_ratio, 99: self.calibration.p99_ratio}
+        if percentile not in ratios:
+            raise UserError(f"percentile must be 50, 95 or 99, not {percentile}")
+        return budget_ms / ratios[percentile]

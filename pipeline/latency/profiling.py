@@ -1,0 +1,105 @@
+"""Profiling: a campaign measured on a device into a table, taken up again after a kill, joined with what is there."""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import UserError
+from pipeline.latency.campaign import Campaign, make_table, model_groups
+from pipeline.latency.measure import Device, Effort, Journal, Measurement, journal_from_record, measure_models
+from pipeline.latency.merging import merge_tables
+from pipeline.latency.models import make_sentinel
+from pipeline.latency.table import LatencyTable, read_table, table_name, write_table
+from pipeline.rundir import write_text
+
+Progress = Callable[[float, str], None]
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What profiling left in `path`; `replaced` is False when the new figures were worse than valid old ones."""
+
+    path: Path
+    table: LatencyTable
+    measured: LatencyTable
+    replaced: bool
+
+
+def profile_device(
+    device: Device, campaign: Campaign, effort: Effort, folder: Path, progress: Progress = lambda share, note: None
+) -> Profile:
+    """Measure the campaign and put its table into `folder`; after a kill the same call goes on where it stopped."""
+    partial = folder / f".partial__{table_name(device.fingerprint, campaign.space)}"
+    measurement = measure_campaign(device, campaign, effort, partial, progress)
+    partial.unlink(missing_ok=True)  # a campaign that gives no table must not be taken up again
+    return store_table(make_table(campaign, device.fingerprint, measurement), folder)
+
+
+def store_table(table: LatencyTable, folder: Path) -> Profile:
+    """Join the table with the one in `folder`; valid figures are never replaced by invalid ones."""
+    path = folder / table_name(table.fingerprint, table.space)
+    old = _readable_table(path)
+    if old is None or old.fingerprint != table.fingerprint:
+        write_table(path, table)
+        return Profile(path, table, table, True)
+    merged = merge_tables(old, table)
+    if merged is None:
+        return Profile(path, old, table, False)
+    write_table(path, merged)
+    return Profile(path, merged, table, True)
+
+
+def _readable_table(path: Path) -> LatencyTable | None:
+    """What is on disk, unless it is of no use anyway."""
+    try:
+        return read_table(path) if path.exists() else None
+    except UserError:
+        return None
+
+
+def measure_campaign(
+    device: Device,
+    campaign: Campaign,
+    effort: Effort,
+    partial: Path | None = None,
+    progress: Progress = lambda share, note: None,
+) -> Measurement:
+    """Time everything in the campaign; `partial` keeps what is done after every round."""
+    key = {"campaign": campaign.digest, "effort": asdict(effort), "device": device.fingerprint.record()}
+    journal = _take_up(partial, key) if partial else Journal()
+    groups = model_groups(campaign, device)
+    total, done = sum(len(group) for group in groups), 0
+    sentinel = make_sentinel(device)
+    for group in groups:
+        share = len(group) / total
+        before = done / total
+
+        def after_round(journal: Journal, part: float, before: float = before, share: float = share) -> None:
+            progress(before + share * part, f"{total} models")
+            if partial:
+                write_text(partial, json.dumps({**key, "journal": journal.record()}, allow_nan=False))
+
+        if not _is_done(journal, list(group), effort):
+            progress(before, "building")
+            models = {name: make() for name, make in group.items()}
+            measure_models(device, models, sentinel, effort, journal, after_round)
+        done += len(group)
+    progress(1.0, "done")
+    return journal.measurement()
+
+
+def _is_done(journal: Journal, names: list[str], effort: Effort) -> bool:
+    return all(len(journal.readings.get(name, ())) >= effort.rounds * effort.calls for name in names)
+
+
+def _take_up(partial: Path, key: dict[str, Any]) -> Journal:
+    """The samples of a profile that was stopped, if it was this one."""
+    try:
+        record = json.loads(partial.read_bytes())
+        if all(record[name] == value for name, value in key.items()):
+            return journal_from_record(record["journal"])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return Journal()

@@ -1,0 +1,103 @@
+"""From calls to figures: the quiet speed of the machine, percentiles, and its noise floor.
+
+What disturbs a call only makes it slower: interruptions, and other work on the same caches and hyper-threads, which
+slows the processor itself for milliseconds or minutes. So the fast end of the calls is the machine undisturbed. With
+f = the 2nd percentile, the quiet mode is all calls up to 1.15 f, and its median is what a call takes on the quiet
+machine; where nothing disturbs, that is the plain median. (Dividing by a sentinel timed beside each call, or taking
+plain medians, repeats two to three times worse on a busy machine: large networks suffer more than small ones.)
+
+Needs only Python and numpy, so that a timing kit can carry it to a machine without torch.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+# A call that waited for the processor longer than this was interrupted; the constant covers the clocks' own cost.
+_INTERRUPTED_SHARE, _INTERRUPTED_MS = 1.05, 0.02
+_FAST_PERCENTILE, _QUIET_SHARE = 2.0, 1.15
+
+
+class Reading(NamedTuple):
+    """One call: wall clock, and the CPU time of the calling thread where one thread does all the work."""
+
+    wall_ms: float
+    cpu_ms: float | None
+
+    @property
+    def steady_ms(self) -> float:
+        """The clock that other processes disturb least."""
+        return self.wall_ms if self.cpu_ms is None else self.cpu_ms
+
+    @property
+    def interrupted(self) -> bool:
+        return self.cpu_ms is not None and self.wall_ms > _INTERRUPTED_SHARE * self.cpu_ms + _INTERRUPTED_MS
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long a model takes.
+
+    p50 is the median wall clock of a call on the quiet machine; raw_p50, p95 and p99 are over all calls as they came,
+    disturbances included. fast is the 2nd percentile of CPU time (wall clock with several threads), the steadiest
+    figure: differences of models are taken of it. `quiet` of the `count` calls were in the quiet mode; iqr is theirs.
+    """
+
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float
+    raw_p50_ms: float
+    fast_ms: float
+    iqr_ms: float
+    count: int
+    quiet: int
+
+
+def fast_ms(values: Array) -> float:
+    """The fast end of the values."""
+    return float(np.percentile(values, _FAST_PERCENTILE))
+
+
+def quiet_values(values: Array) -> Array:
+    """The values of the quiet mode."""
+    return values[values <= _QUIET_SHARE * fast_ms(values)]
+
+
+def summarize(readings: Sequence[Reading]) -> Timing:
+    """The figures of one model.
+
+    p50 = the quiet median of CPU time · median(wall / CPU of the calls that ran through): as steady as CPU time, and
+    a wall clock.
+    """
+    steady = np.array([reading.steady_ms for reading in readings])
+    quiet = quiet_values(steady)
+    through = [reading for reading in readings if not reading.interrupted]
+    waiting = float(np.median([r.wall_ms / r.steady_ms for r in through])) if through else 1.0
+    low, median, high = (float(value) for value in np.percentile(quiet, [25.0, 50.0, 75.0]))
+    raw_p50, p95, p99 = np.percentile([reading.wall_ms for reading in readings], [50.0, 95.0, 99.0])
+    p50 = waiting * median
+    return Timing(
+        p50_ms=p50,
+        p95_ms=max(float(p95), p50),
+        p99_ms=max(float(p99), p50),
+        raw_p50_ms=float(raw_p50),
+        fast_ms=fast_ms(steady),
+        iqr_ms=waiting * (high - low),
+        count=len(readings),
+        quiet=len(quiet),
+    )
+
+
+def noise_floor(looks: Sequence[float]) -> float:
+    """Relative noise of a single call: half the interquartile range of the sentinel over the mean of its neighbours."""
+    values = np.asarray(looks, np.float64)
+    if len(values) < 3:
+        return 1.0
+    ratios = 2.0 * values[1:-1] / (values[:-2] + values[2:])
+    low, high = np.percentile(ratios, [25.0, 75.0])
+    return float((high - low) / 2.0)

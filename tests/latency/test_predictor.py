@@ -1,0 +1,93 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pipeline.errors import UserError
+from pipeline.latency.predictor import Predictor
+from pipeline.latency.table import LatencyTable
+from pipeline.space.plan import network_sites
+from pipeline.space.sampling import random_genotype
+from pipeline.space.skeleton import Skeleton
+from tests.latency.made import B_MS, KAPPA, SKELETON, made_table
+
+NASBENCH = Skeleton("nasbench201", cells=5, channels=4, resolution=8, classes=3)
+
+
+@pytest.mark.parametrize("skeleton", [SKELETON, NASBENCH])
+def test_costs_and_predictions_are_the_formula(skeleton: Skeleton) -> None:
+    table = made_table(skeleton)
+    predictor = Predictor(table, skeleton)
+    sites = table.column("fp32").sites
+    generator = np.random.default_rng(0)
+    for _ in range(10):
+        genotype = random_genotype(skeleton.space, generator)
+        expected = KAPPA * sum(sites[site.key].p50_ms for site in network_sites(skeleton, genotype)) + B_MS
+        assert predictor.predict(genotype).ms == pytest.approx(expected, rel=1e-6)
+        assert predictor.costs().of(genotype) == pytest.approx(predictor.predict(genotype).ms, rel=1e-12)
+
+
+def test_corrections_are_in_costs_and_predictions_alike() -> None:
+    table = made_table()
+    column = table.column("fp32")
+    entry = column.skeletons[0]
+    calibration = entry.calibration.model_copy(update={"corrections": {"sep_conv_3x3/s1": 4.0, "skip_connect/s2": 0.5}})
+    table = with_entry(table, entry.model_copy(update={"calibration": calibration}))
+    predictor = Predictor(table, SKELETON)
+    genotype = random_genotype("darts", np.random.default_rng(3))
+    factors = {("sep_conv_3x3", 1): 4.0, ("skip_connect", 2): 0.5}
+    expected = B_MS + sum(
+        factors.get((site.operation, site.stride), calibration.kappa) * column.sites[site.key].p50_ms
+        for site in network_sites(SKELETON, genotype)
+    )
+    assert predictor.predict(genotype).ms == pytest.approx(expected, rel=1e-6)
+    assert predictor.costs().of(genotype) == pytest.approx(predictor.predict(genotype).ms, rel=1e-12)
+
+
+def with_entry(table: LatencyTable, entry: object) -> LatencyTable:
+    column = table.column("fp32").model_copy(update={"skeletons": [entry]})
+    return table.model_copy(update={"precisions": {"fp32": column}})
+
+
+def test_the_interval_surrounds_the_prediction() -> None:
+    predictor = Predictor(made_table(noise=0.02), SKELETON)
+    predicted = predictor.predict(random_genotype("darts", np.random.default_rng(0)))
+    half = predictor.calibration.interval
+    assert 0.02 < half < 0.1
+    assert predicted.low_ms == pytest.approx(predicted.ms * (1 - half))
+    assert predicted.high_ms == pytest.approx(predicted.ms * (1 + half))
+
+
+def test_a_percentile_divides_the_budget_by_its_ratio() -> None:
+    predictor = Predictor(made_table(), SKELETON)
+    assert predictor.limit_ms(12.0, 50) == 12.0
+    assert predictor.limit_ms(12.0, 95) == pytest.approx(10.0)
+    assert predictor.limit_ms(12.0, 99) == pytest.approx(7.5)
+    with pytest.raises(UserError, match="percentile"):
+        predictor.limit_ms(12.0, 90)
+
+
+def test_missing_sites_are_named_never_guessed() -> None:
+    table = made_table()
+    sites = dict(table.column("fp32").sites)
+    gone = next(key for key in sites if key.startswith("sep_conv_5x5"))
+    del sites[gone]
+    column = table.column("fp32").model_copy(update={"sites": sites})
+    with pytest.raises(UserError, match=f"lacks {gone}.*run `pipeline profile`"):
+        Predictor(table.model_copy(update={"precisions": {"fp32": column}}), SKELETON)
+
+
+def test_another_width_needs_a_profile_of_its_own() -> None:
+    with pytest.raises(UserError, match="run `pipeline profile`"):
+        Predictor(made_table(), replace(SKELETON, channels=8))
+
+
+def test_another_depth_has_the_sites_but_no_calibration() -> None:
+    table = made_table(replace(SKELETON, cells=8))
+    with pytest.raises(UserError, match="not calibrated for 9 cells"):
+        Predictor(table, replace(SKELETON, cells=9))
+
+
+def test_another_space_is_refused() -> None:
+    with pytest.raises(UserError, match="space"):
+        Predictor(made_table(), NASBENCH)

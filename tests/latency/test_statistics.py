@@ -1,0 +1,56 @@
+import numpy as np
+import pytest
+
+from pipeline.latency.statistics import Reading, noise_floor, quiet_values, summarize
+
+
+def test_an_undisturbed_model_has_its_plain_percentiles() -> None:
+    walls = np.linspace(1.0, 1.1, 101)
+    timing = summarize([Reading(w, w) for w in walls])
+    assert timing.p50_ms == pytest.approx(1.05, abs=1e-12)
+    assert timing.p95_ms == pytest.approx(1.095, abs=1e-12)
+    assert timing.p99_ms == pytest.approx(1.099, abs=1e-12)
+    assert timing.fast_ms == pytest.approx(1.002, abs=1e-12)
+    assert (timing.count, timing.quiet) == (101, 101)
+
+
+def test_disturbed_calls_change_the_tail_but_not_the_median() -> None:
+    quiet = [Reading(w, w) for w in np.linspace(1.0, 1.1, 41)]
+    slowed = [Reading(1.7 * reading.wall_ms, 1.7 * reading.wall_ms) for reading in quiet]
+    timing = summarize(quiet + slowed)
+    assert timing.p50_ms == pytest.approx(1.05, rel=2e-3)
+    assert timing.raw_p50_ms > 1.09
+    assert timing.p95_ms > 1.8
+    assert timing.quiet == len(quiet)
+
+
+def test_an_interruption_lengthens_the_wall_clock_only() -> None:
+    through, interrupted = Reading(1.02, 1.0), Reading(9.0, 1.0)
+    assert interrupted.interrupted and not through.interrupted
+    timing = summarize([through] * 4 + [interrupted] * 6)
+    assert timing.p50_ms == pytest.approx(1.02)
+    assert timing.raw_p50_ms == 9.0
+
+
+def test_without_a_cpu_clock_the_wall_clock_is_all_there_is() -> None:
+    reading = Reading(2.0, None)
+    assert reading.steady_ms == 2.0 and not reading.interrupted
+    assert summarize([reading] * 3).p50_ms == 2.0
+
+
+def test_the_quiet_mode_ends_15_percent_above_the_fast_end() -> None:
+    values = np.array([1.0] * 50 + [1.149, 1.151])
+    assert quiet_values(values).max() == 1.149
+
+
+def test_noise_floor_is_half_the_iqr_against_the_neighbours() -> None:
+    generator = np.random.default_rng(0)
+    looks = 1.0 + 0.04 * generator.standard_normal(4000)
+    ratios = [looks[i] / np.mean([looks[i - 1], looks[i + 1]]) for i in range(1, len(looks) - 1)]
+    expected = (np.quantile(ratios, 0.75) - np.quantile(ratios, 0.25)) / 2
+    assert noise_floor(looks.tolist()) == pytest.approx(expected, abs=1e-12)
+
+
+def test_drift_is_no_noise() -> None:
+    assert noise_floor(np.linspace(1.0, 2.0, 500).tolist()) < 1e-5
+    assert noise_floor([1.0]) == 1.0
