@@ -1,0 +1,58 @@
+"""What a training is given, where it stands, and what comes out of it."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pipeline.config import Augment, RetrainConfig
+from pipeline.training.checkpoint import State
+from pipeline.training.data import ImageSet
+from pipeline.training.step import Normalization
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a network is trained on, how, and where the traces go."""
+
+    config: RetrainConfig
+    train: ImageSet
+    holdout: ImageSet | None
+    classes: int
+    normalize: Normalization
+    augment: Augment
+    device: torch.device
+    seed: int
+    workers: int
+    checkpoints: Path
+    history: Path
+    tensorboard: Path | None
+    config_hash: str
+    clock: Callable[[], float] = time.monotonic
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far training has come, and the sums of the epoch under way."""
+
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0
+    roll_backs: int = 0
+    loss_sum: float = 0.0
+    top1_sum: float = 0.0
+    best_top1: float = -1.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Weights after training. `deployed` are the best epoch's, the averaged or the last ones, as `kind` says."""
+
+    deployed: State
+    last: State
+    kind: str
+    precision: str
+    history: list[dict[str, Any]] = field(repr=False)

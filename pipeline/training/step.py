@@ -1,0 +1,201 @@
+"""One training step of any network: shards, parts, mixed precision, averaging, clipping, the update, averaged weights.
+
+Nothing here depends on what ran before: part k of step n on rank r draws its randomness from (seed, n, r·parts + k),
+so two ranks compute what one process with two parts would, and a resumed run what an uninterrupted one would.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from pipeline.config import RetrainConfig
+from pipeline.errors import UserError
+from pipeline.space.network import Network
+from pipeline.training.data.loader import derive_seed
+from pipeline.training.distributed import average_, world
+from pipeline.training.precision import Precision
+from pipeline.training.recipe import make_average, make_loss, make_mixing, make_optimizer, make_schedule
+
+
+class Outputs(NamedTuple):
+    """Logits, and those of an auxiliary head where there is one."""
+
+    logits: Tensor
+    auxiliary: Tensor | None
+
+
+@dataclass(frozen=True)
+class Model:
+    """A network, and how training drives it."""
+
+    module: nn.Module
+    forward: Callable[[Tensor], Outputs]
+    set_drop_path: Callable[[float], None]
+
+
+def model_of(network: Network) -> Model:
+    """A stacked network with its auxiliary head and its droppable paths."""
+    return Model(network, lambda x: Outputs(*network.forward_with_auxiliary(x)), network.set_drop_path)
+
+
+def plain_model(module: nn.Module) -> Model:
+    """Any classifier, without either."""
+    return Model(module, lambda x: Outputs(module(x), None), lambda rate: None)
+
+
+class Stepped(NamedTuple):
+    """What a step did, the same on all ranks; a loss that is not finite means that nothing was updated."""
+
+    loss: float
+    top1: float
+    stop: bool
+
+
+class Normalization:
+    """(x - mean) / std per channel, in the memory format of the network."""
+
+    def __init__(self, mean: Sequence[float], std: Sequence[float], device: torch.device, channels_last: bool) -> None:
+        self.mean, self.std = (torch.tensor(values, device=device).view(1, -1, 1, 1) for values in (mean, std))
+        self.format = torch.channels_last if channels_last else torch.contiguous_format
+
+    def __call__(self, images: Tensor) -> Tensor:
+        return ((images - self.mean) / self.std).contiguous(memory_format=self.format)
+
+
+class Stepper:
+    """The network with all that changes while it is trained."""
+
+    def __init__(
+        self,
+        model: Model,
+        config: RetrainConfig,
+        normalize: Normalization,
+        precision: Precision,
+        classes: int,
+        steps_per_epoch: int,
+        seed: int,
+    ) -> None:
+        self.module, self.config, self.normalize, self.precision, self.seed = (
+            model.module, config, normalize, precision, seed,
+        )  # fmt: skip
+        self.forward = _compiled(model.forward, config)
+        self.optimizer = make_optimizer(config, model.module)
+        self.schedule = make_schedule(config, self.optimizer, steps_per_epoch)
+        self.loss, self.mix = make_loss(config), make_mixing(config, classes)
+        self.average = make_average(config, model.module)
+        self.scaler = torch.amp.GradScaler(precision.device.type, enabled=precision.name == "float16")
+        self.rate_scale = 1.0
+
+    @property
+    def deployed(self) -> nn.Module:
+        """The network whose weights would be deployed now."""
+        return self.module if self.average is None else self.average.module
+
+    def step(self, images: Tensor, labels: Tensor, number: int, stop: bool = False) -> Stepped:
+        """Step `number` (from 0) on this rank's share of the batch."""
+        self.module.train()
+        self.schedule(number)
+        for group in self.optimizer.param_groups:
+            group["lr"] *= self.rate_scale
+        figures = self._gradients(images, labels, number)
+        done = self._agree(figures, stop)
+        if np.isfinite(done.loss):
+            self.scaler.unscale_(self.optimizer)
+            nn.utils.clip_grad_norm_(self.module.parameters(), self.config.clip)
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+            if self.average is not None:
+                self.average.update(self.module, number + 1)
+        self.optimizer.zero_grad(set_to_none=True)
+        return done
+
+    def _gradients(self, images: Tensor, labels: Tensor, number: int) -> Tensor:
+        """Leave the gradient of the mean loss in the parameters; mean loss and share of right answers."""
+        figures = torch.zeros(2, device=images.device)
+        parts = min(self.config.accumulate, len(images))
+        chunks = zip(images.tensor_split(parts), labels.tensor_split(parts), strict=True)
+        for part, (some_images, some_labels) in enumerate(chunks):
+            seed_all(self.seed, number, world().rank * parts + part)
+            with memory_watched(len(images), self.config):
+                share = len(some_images) / len(images)
+                figures += share * self._backward(some_images, some_labels, share)
+        return figures
+
+    def _backward(self, images: Tensor, labels: Tensor, share: float) -> Tensor:
+        mixed = self.mix(images, labels)
+        with self.precision.autocast():
+            outputs = self.forward(self.normalize(mixed.images))
+            loss: Tensor = self.loss(outputs.logits, mixed.labels)
+            total = loss
+            if outputs.auxiliary is not None:
+                total = loss + self.config.auxiliary * self.loss(outputs.auxiliary, mixed.labels)
+        self.scaler.scale(total * share).backward()  # type: ignore[no-untyped-call]
+        right = (outputs.logits.detach().argmax(1) == labels).float().mean()
+        return torch.stack([total.detach().float(), right])
+
+    def _agree(self, figures: Tensor, stop: bool) -> Stepped:
+        """Average over ranks, in one message, all that must be the same: gradients, BatchNorm statistics, figures."""
+        agreed = torch.cat([figures, figures.new_tensor([float(stop)])])
+        gradients = [p.grad for p in self.module.parameters() if p.grad is not None]
+        statistics = [buffer for buffer in self.module.buffers() if buffer.is_floating_point()]
+        average_([*gradients, *statistics, agreed])
+        loss, top1, stopped = agreed.tolist()
+        return Stepped(loss, top1, stopped > 0)
+
+    def state(self) -> dict[str, Any]:
+        """All that the next step depends on."""
+        return {
+            "network": dict(self.module.state_dict()),
+            "optimizer": self.optimizer.state_dict(),
+            "average": None if self.average is None else dict(self.average.module.state_dict()),
+            "scaler": self.scaler.state_dict(),
+            "rate_scale": self.rate_scale,
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.module.load_state_dict(state["network"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        if self.average is not None:
+            self.average.module.load_state_dict(state["average"])
+        if state["scaler"]:
+            self.scaler.load_state_dict(state["scaler"])
+        self.rate_scale = state["rate_scale"]
+
+
+def seed_all(*parts: int) -> None:
+    """Put every global generator where the numbers say; drop path, dropout and mixing draw from these."""
+    seed = derive_seed(*parts)
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.manual_seed(seed)
+
+
+@contextmanager
+def memory_watched(images: int, config: RetrainConfig) -> Iterator[None]:
+    """Out of memory becomes a sentence that names the setting to try."""
+    try:
+        yield
+    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+        if not isinstance(error, (torch.OutOfMemoryError, MemoryError)) and "allocate memory" not in str(error):
+            raise
+        advice = f"set [retrain] accumulate = {2 * config.accumulate} to keep the recipe"
+        if config.batch_size > 1:
+            advice += f", or batch_size = {config.batch_size // 2}"
+        raise UserError(f"out of memory with {images // config.accumulate} images at once; {advice}") from None
+
+
+def _compiled(forward: Callable[[Tensor], Outputs], config: RetrainConfig) -> Callable[[Tensor], Outputs]:
+    if not config.compile:
+        return forward
+    if config.drop_path > 0:
+        raise UserError("[retrain] compile = true needs drop_path = 0, for its rate changes every epoch")
+    compiled: Callable[[Tensor], Outputs] = torch.compile(forward)
+    return compiled

@@ -1,0 +1,58 @@
+"""A training small enough for tests: a narrow network on 8-pixel digits."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pipeline.config import DataConfig, RetrainConfig
+from pipeline.space.genotype import genotype_from_record
+from pipeline.space.network import Network
+from pipeline.space.skeleton import Skeleton
+from pipeline.training.data import ImageData, load_data
+from pipeline.training.job import Job
+from pipeline.training.step import Normalization, seed_all
+from tests.conftest import DARTS_V2_RECORD
+
+CPU = torch.device("cpu")
+SKELETON = Skeleton("darts", 3, 4, 8, 10, 1)
+
+
+def digits() -> ImageData:
+    return load_data(DataConfig(resolution=8), Path(), 0)
+
+
+def make_network(auxiliary: bool = True) -> Network:
+    seed_all(3)
+    return Network(SKELETON, genotype_from_record(DARTS_V2_RECORD), auxiliary=auxiliary)
+
+
+def recipe(**settings: Any) -> RetrainConfig:
+    return RetrainConfig(
+        **{"epochs": 2, "batch_size": 64, "precision": "float32", "drop_path": 0.2, "ema": 0.9, **settings}
+    )
+
+
+def make_job(folder: Path, images: int = 256, **settings: Any) -> Job:
+    """A job on some of the digits; its figures come from its settings, its traces go to the folder."""
+    data = digits()
+    extra = {name: settings.pop(name) for name in ("augment", "clock", "config_hash") if name in settings}
+    return Job(
+        **{
+            "config": recipe(**settings),
+            "train": replace(data.train, indices=data.train.indices[:images]),
+            "holdout": None,
+            "classes": 10,
+            "normalize": Normalization(data.mean, data.std, CPU, channels_last=False),
+            "augment": "shift",
+            "device": CPU,
+            "seed": 5,
+            "workers": 0,
+            "checkpoints": folder / "checkpoint",
+            "history": folder / "history.jsonl",
+            "tensorboard": None,
+            "config_hash": "tests",
+            **extra,
+        }
+    )
