@@ -1,0 +1,158 @@
+"""The certificate: the chosen network is built and timed until one is measured to keep the budget.
+
+A measured network corrects the prediction: with m measured and r predicted, the next one is sought under
+r ≤ budget · r/m. Over budget, that tightens the limit; well under it, it loosens the limit, so that the budget is
+used. The n-th tightening aims (2^(n-1) − 1) % below the budget, so that near misses cannot go on for ever.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from pipeline.errors import PromiseBroken
+from pipeline.selection.targets import Demands, Pick
+from pipeline.space.genotype import Genotype
+from pipeline.space.skeleton import Skeleton
+
+_REPEATS_WHEN_NOISY = 2
+_AIM_STEP = 0.01
+# Budget left unused below which looking for a larger network is not worth another measurement.
+_WORTHWHILE_SLACK = 0.02
+
+
+class Measured(NamedTuple):
+    """Wall-clock percentiles of a whole network, and the noise of the machine while they were taken."""
+
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float
+    noise_floor: float
+
+    def at(self, percentile: int) -> float:
+        """The latency at 50, 95 or 99."""
+        return {50: self.p50_ms, 95: self.p95_ms, 99: self.p99_ms}[percentile]
+
+
+Measure = Callable[[Skeleton, Genotype], Measured]
+
+
+class Round(NamedTuple):
+    """One network that was sought under `limit_ms` and measured."""
+
+    limit_ms: float
+    pick: Pick
+    predicted_ms: float
+    measured: Measured
+    fits: bool
+
+
+class Certified(NamedTuple):
+    """The network that keeps its budget, and how it was found. `factor` is the correction of predicted limits."""
+
+    round: Round
+    rounds: tuple[Round, ...]
+    factor: float
+
+
+class Seeker(NamedTuple):
+    """How networks are found: under a corrected limit without those that failed, and the fastest of all."""
+
+    choose: Callable[[float, Sequence[Pick]], Pick | None]
+    fastest: Callable[[], Pick | None]
+
+
+class OverBudget(PromiseBroken):
+    """No network was measured to keep the budget; `rounds` are those that were tried."""
+
+    def __init__(self, sentence: str, rounds: Sequence[Round]) -> None:
+        super().__init__(sentence)
+        self.rounds = tuple(rounds)
+
+
+def measure_quietly(measure: Measure, pick: Pick, max_noise_floor: float) -> Measured:
+    """A measurement whose noise floor is low enough; repeated, then refused."""
+    floors = []
+    for _ in range(1 + _REPEATS_WHEN_NOISY):
+        measured = measure(pick.target.skeleton, pick.genotype)
+        if measured.noise_floor <= max_noise_floor:
+            return measured
+        floors.append(measured.noise_floor)
+    raise PromiseBroken(
+        f"the machine is too noisy to certify a latency: noise floors of {', '.join(f'{f:.1%}' for f in floors)} "
+        f"where max_noise_floor allows {max_noise_floor:.1%}; stop other work on it and run `pipeline discretize` again"
+    )
+
+
+def certify(seeker: Seeker, demands: Demands, measure: Measure, max_rounds: int, max_noise_floor: float) -> Certified:
+    """The best network that is measured at or under the budget; OverBudget when none is."""
+    search = _Search(demands, measure, max_noise_floor)
+    factor = 1.0
+    for _ in range(1 + max_rounds):
+        pick = seeker.choose(factor, search.failed)
+        if pick is None or search.knows(pick):
+            break
+        done = search.try_out(pick, factor)
+        if search.best is not None and (search.failed or not search.has_slack(done)):
+            break
+        factor = search.corrected(done)
+    if search.best is None:
+        fastest = seeker.fastest()
+        if fastest is not None and not search.knows(fastest):
+            search.try_out(fastest, 1.0)
+    if search.best is None:
+        raise OverBudget(_explain(demands, search.rounds), search.rounds)
+    return Certified(search.best, tuple(search.rounds), search.corrected(search.best))
+
+
+class _Search:
+    """What has been measured so far."""
+
+    def __init__(self, demands: Demands, measure: Measure, max_noise_floor: float) -> None:
+        self.demands, self._measure, self._max_noise_floor = demands, measure, max_noise_floor
+        self.rounds: list[Round] = []
+        self.best: Round | None = None
+
+    @property
+    def failed(self) -> list[Pick]:
+        return [tried.pick for tried in self.rounds if not tried.fits]
+
+    def knows(self, pick: Pick) -> bool:
+        return any(tried.pick.identity == pick.identity for tried in self.rounds)
+
+    def try_out(self, pick: Pick, factor: float) -> Round:
+        measured = measure_quietly(self._measure, pick, self._max_noise_floor)
+        fits = bool(measured.at(self.demands.percentile) <= self.demands.budget_ms)
+        done = Round(self._plain_limit(pick) * factor, pick, pick.predicted.ms, measured, fits)
+        self.rounds.append(done)
+        # A later network that fits was sought under a looser limit, or nothing fitted before.
+        self.best = done if fits else self.best
+        return done
+
+    def has_slack(self, done: Round) -> bool:
+        return done.measured.at(self.demands.percentile) < (1 - _WORTHWHILE_SLACK) * self.demands.budget_ms
+
+    def corrected(self, done: Round) -> float:
+        """The factor on predicted limits under which networks like this one take the budget, or a little less."""
+        misses = len(self.failed)
+        aim = 1 - _AIM_STEP * (2 ** (misses - 1) - 1) if misses else 1.0
+        aimed_ms, measured_ms = max(aim, 0.0) * self.demands.budget_ms, done.measured.at(self.demands.percentile)
+        # A poor calibration can predict less than nothing for a tiny network; then the error is taken as a shift.
+        limit_ms = done.predicted_ms + aimed_ms - measured_ms
+        if done.predicted_ms > 0:
+            limit_ms = done.predicted_ms * aimed_ms / measured_ms
+        return limit_ms / self._plain_limit(done.pick)
+
+    def _plain_limit(self, pick: Pick) -> float:
+        return pick.target.predictor.limit_ms(self.demands.budget_ms, self.demands.percentile)
+
+
+def _explain(demands: Demands, rounds: Sequence[Round]) -> str:
+    budget = f"a p{demands.percentile} latency of {demands.budget_ms:g} ms cannot be kept"
+    if not rounds:
+        return f"{budget}: no network keeps the other limits"
+    best = min(rounds, key=lambda tried: tried.measured.at(demands.percentile))
+    return (
+        f"{budget}: the best of {len(rounds)} measured networks took "
+        f"{best.measured.at(demands.percentile):.3g} ms (predicted p50 {best.predicted_ms:.3g} ms, "
+        f"noise floor {best.measured.noise_floor:.1%}); "
+        "raise --budget-ms, or make the network smaller with [target] cells and channels"
+    )

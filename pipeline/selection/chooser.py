@@ -1,0 +1,86 @@
+"""Choosing skeleton and cell together.
+
+The score judges cells, not sizes: it is the same in every skeleton. So the largest skeleton is taken in which a cell
+still keeps `score_share` of what the search found, where a random cell has share 0 and the best one 1.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pipeline.selection.choices import choices_cost, choices_of, genotype_of
+from pipeline.selection.milp import Cut, Programme, Scores, Solution
+from pipeline.selection.targets import Demands, Pick, Target
+from pipeline.space.cells import Space
+from pipeline.space.costs import Costs
+from pipeline.space.genotype import Genotype
+
+
+class Chooser:
+    """Finds the network to take, in all targets together, for one result of a search."""
+
+    def __init__(self, space: Space, scores: Scores, targets: Sequence[Target], score_share: float) -> None:
+        self.space, self.targets, self._score_share = space, tuple(targets), score_share
+        self.programme = Programme(space, scores)
+        self._scores = Costs(0.0, scores)
+        unlimited = self.programme.best()
+        assert unlimited is not None  # without limits every space has a network
+        self._best, self._random = unlimited.score, random_score(space, scores)
+
+    def choose(self, demands: Demands, factor: float = 1.0, failed: Sequence[Pick] = ()) -> Pick | None:
+        """The network to take within the demands, without those that failed; None when there is none."""
+        picks = self.options(demands, factor, failed)
+        if not picks:
+            return None
+        good = [pick for pick in picks if pick.share >= self._score_share]
+        if good:
+            return max(good, key=lambda pick: (pick.macs, pick.score))
+        return max(picks, key=lambda pick: (pick.score, pick.macs))
+
+    def options(self, demands: Demands, factor: float = 1.0, failed: Sequence[Pick] = ()) -> list[Pick]:
+        """The best feasible network of every target that has one."""
+        picks = []
+        for target in self.targets:
+            cuts = [Cut(p.choices, len(p.choices) - 1) for p in failed if p.target.skeleton == target.skeleton]
+            solution = self.programme.best(target.limits(demands, factor), cuts, ties=target.latency)
+            if solution is not None:
+                picks.append(self.pick(target, solution))
+        return picks
+
+    def fastest(self, demands: Demands) -> Pick | None:
+        """The network with the smallest predicted latency that keeps all demands but the budget."""
+        picks = []
+        for target in self.targets:
+            chosen = self.programme.cheapest(target.latency, target.limits(demands)[1:])
+            if chosen is not None:
+                score = choices_cost(self.space, self._scores, chosen)
+                picks.append(self.pick(target, Solution(chosen, score, 0.0, 0.0)))
+        return min(picks, key=lambda pick: pick.predicted.ms, default=None)
+
+    def pick(self, target: Target, solution: Solution) -> Pick:
+        """A solution as a network of the target."""
+        genotype = genotype_of(self.space, solution.choices)
+        share = self.share_of(solution.score)
+        return Pick(target, genotype, solution.choices, solution.score, share, solution.gap, solution.seconds)
+
+    def pick_genotype(self, target: Target, genotype: Genotype) -> Pick:
+        """A given genotype as a network of the target."""
+        choices = choices_of(self.space, genotype)
+        return self.pick(target, Solution(choices, choices_cost(self.space, self._scores, choices), 0.0, 0.0))
+
+    def share_of(self, score: float) -> float:
+        """Where a score lies between the mean of random cells and the best cell."""
+        return (score - self._random) / (self._best - self._random) if self._best > self._random else 1.0
+
+
+def random_score(space: Space, scores: Scores) -> float:
+    """The mean score of a network drawn evenly: inputs of a node, then operations."""
+    total = 0.0
+    for kind in space.kinds:
+        score = np.where(np.isfinite(scores[kind.name]), scores[kind.name], np.nan)
+        per_edge = np.nanmean(score, axis=1)
+        for node in range(kind.nodes):
+            incoming = list(kind.edges_into(node))
+            keep = len(incoming) if kind.keep is None else kind.keep
+            total += keep * float(per_edge[incoming].mean())
+    return total

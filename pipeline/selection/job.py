@@ -1,0 +1,82 @@
+"""One result of a search under all its budgets: what they share, and the files of each."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.config import TargetConfig
+from pipeline.selection.certificate import Measure, OverBudget
+from pipeline.selection.chooser import Chooser
+from pipeline.selection.outcome import Outcome, Rules, argmax_seeker, best_seeker, select
+from pipeline.selection.picture import Point, Reference, draw_pareto
+from pipeline.selection.records import (
+    Circumstances,
+    certificate_record,
+    genotype_record,
+    refusal_record,
+    selection_record,
+)
+from pipeline.selection.sweep import Sweep, folder_of, write_files
+from pipeline.selection.targets import Demands, Pick
+from pipeline.space.genotype import Genotype
+
+
+@dataclass(frozen=True)
+class Job:
+    """`chooser` holds the scores and sizes, `argmax` is the classic cell, `limits` the [target] of the file."""
+
+    chooser: Chooser
+    argmax: Genotype
+    measure: Measure
+    rules: Rules
+    limits: TargetConfig
+    circumstances: Circumstances
+
+    def select(self, budget_ms: float) -> Outcome:
+        """The certified network for a budget; OverBudget when there is none."""
+        demands = self._demands(budget_ms)
+        if self.circumstances.rule == "argmax":
+            seeker = argmax_seeker(self.chooser, demands, self.argmax)
+            return select(self.chooser, seeker, demands, self.measure, self.rules._replace(judge=None))
+        return select(self.chooser, best_seeker(self.chooser, demands), demands, self.measure, self.rules)
+
+    def argmax_beside(self, outcome: Outcome) -> Pick:
+        """The classic cell in the skeleton that was chosen."""
+        return self.chooser.pick_genotype(outcome.chosen.pick.target, self.argmax)
+
+    def write(self, folder: Path, outcome: Outcome) -> None:
+        """The three files of a network that fits."""
+        options = self.chooser.options(outcome.demands)
+        records = {
+            "genotype": genotype_record(outcome.chosen.pick),
+            "selection": selection_record(outcome, self.argmax_beside(outcome), options, self.circumstances),
+            "certificate": certificate_record(outcome, self.circumstances),
+        }
+        write_files(folder, records)
+
+    def write_refusal(self, folder: Path, budget_ms: float, error: OverBudget) -> None:
+        """A certificate that says no, and nothing that could be trained."""
+        record = refusal_record(self._demands(budget_ms), error.rounds, self.circumstances)
+        write_files(folder, {"certificate": record})
+
+    def write_each(self, folder: Path, sweep: Sweep) -> None:
+        """A folder per budget, and the picture of them all."""
+        for outcome in sweep.outcomes:
+            self.write(folder_of(folder, outcome.demands.budget_ms), outcome)
+        for budget_ms, error in sweep.refusals.items():
+            self.write_refusal(folder_of(folder, budget_ms), budget_ms, error)
+        if sweep.outcomes:
+            argmax = self.argmax_beside(sweep.outcomes[-1])
+            points = [_point(outcome) for outcome in sweep.outcomes]
+            floor = max(outcome.chosen.measured.noise_floor for outcome in sweep.outcomes)
+            reference = Reference(argmax.predicted.ms, argmax.score)
+            draw_pareto(folder / "pareto.png", points, reference, self.limits.percentile, floor)
+
+    def _demands(self, budget_ms: float) -> Demands:
+        limits = self.limits
+        return Demands(budget_ms, limits.percentile, limits.max_macs, limits.max_params)
+
+
+def _point(outcome: Outcome) -> Point:
+    chosen, skeleton = outcome.chosen, outcome.chosen.pick.target.skeleton
+    label = f"{outcome.demands.budget_ms:g} ms: {skeleton.cells} × {skeleton.channels}"
+    return Point(outcome.demands.budget_ms, chosen.measured.at(outcome.demands.percentile), chosen.pick.score, label)

@@ -1,0 +1,38 @@
+"""Timing the networks that selection considers, on the target device beside the sentinel."""
+
+from collections.abc import Callable
+
+import torch
+
+from pipeline.latency.measure import Device, Effort, measure_models
+from pipeline.latency.models import make_network, make_sentinel
+from pipeline.selection.certificate import Measured
+from pipeline.space.genotype import Genotype
+from pipeline.space.skeleton import Skeleton
+
+_EFFORT = Effort(rounds=30, calls=10)
+
+
+class NetworkTimer:
+    """Builds networks with random weights and times them."""
+
+    def __init__(self, device: Device, effort: Effort = _EFFORT) -> None:
+        self._device, self._effort = device, effort
+        self._sentinel = make_sentinel(device)
+
+    def time(
+        self, skeleton: Skeleton, genotype: Genotype, progress: Callable[[float], None] = lambda _: None
+    ) -> Measured:
+        """The latency of one network; `progress` is told the share that is done."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            model = make_network(self._device, skeleton, genotype)
+        measured = measure_models(
+            self._device,
+            {"network": model},
+            self._sentinel,
+            self._effort,
+            after_round=lambda _, share: progress(share),
+        )
+        timing = measured.timings["network"]
+        return Measured(timing.p50_ms, timing.p95_ms, timing.p99_ms, measured.noise_floor)

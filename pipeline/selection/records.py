@@ -1,0 +1,153 @@
+"""selection.json and certificate.json: what was chosen among what, and what was measured."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+from pipeline.selection.certificate import Measured, Round
+from pipeline.selection.outcome import Candidate, Outcome
+from pipeline.selection.targets import Demands, Pick
+from pipeline.space.genotype import Genotype
+
+_SCHEMA = 1
+# Above this noise, or with a table that was not validated, a certificate holds only until a better one is made.
+_FIRM_NOISE_FLOOR = 0.05
+
+
+class TableState(NamedTuple):
+    """How far the latency table can be trusted here."""
+
+    validated: bool
+    differences: Sequence[str] = ()
+
+    @property
+    def trusted(self) -> bool:
+        return self.validated and not self.differences
+
+    def describe(self) -> str:
+        if self.differences:
+            return f"the latency table was measured elsewhere ({'; '.join(self.differences)})"
+        return "the latency table is validated" if self.validated else "the latency table is not validated"
+
+
+class Circumstances(NamedTuple):
+    """What the figures depend on besides the network."""
+
+    rule: str
+    rescoring: str
+    device: dict[str, Any]
+    table: TableState
+    alphas_sha256: str
+
+
+def genotype_hash(genotype: Genotype) -> str:
+    """sha256 of the genotype with its inputs in order: the same for the same network."""
+    text = json.dumps(genotype.canonical().record(), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def genotype_record(pick: Pick) -> dict[str, Any]:
+    """genotype.json: the genotype as the literature writes it, and the skeleton around it."""
+    return {**pick.genotype.record(), "skeleton": asdict(pick.target.skeleton)}
+
+
+def certificate_record(outcome: Outcome, circumstances: Circumstances) -> dict[str, Any]:
+    """The certificate of a network that fits."""
+    chosen = outcome.chosen
+    predicted = chosen.pick.predicted
+    return {
+        **_certificate_head(outcome.demands, circumstances),
+        "fits": True,
+        "predicted_ms": predicted.ms,
+        "predicted_interval_ms": [predicted.low_ms, predicted.high_ms],
+        "measured_ms": _percentiles(chosen.measured),
+        "noise_floor": chosen.measured.noise_floor,
+        "provisional": not circumstances.table.trusted or chosen.measured.noise_floor > _FIRM_NOISE_FLOOR,
+        "genotype_sha256": genotype_hash(chosen.pick.genotype),
+        "skeleton": asdict(chosen.pick.target.skeleton),
+        "iterations": [_iteration(done) for done in outcome.rounds],
+    }
+
+
+def refusal_record(demands: Demands, rounds: Sequence[Round], circumstances: Circumstances) -> dict[str, Any]:
+    """What is left of a budget that no network was measured to keep."""
+    return {
+        **_certificate_head(demands, circumstances),
+        "fits": False,
+        "iterations": [_iteration(done) for done in rounds],
+    }
+
+
+def _certificate_head(demands: Demands, circumstances: Circumstances) -> dict[str, Any]:
+    return {
+        "schema": _SCHEMA,
+        "budget_ms": demands.budget_ms,
+        "percentile": demands.percentile,
+        "device": circumstances.device,
+        "table_validated": circumstances.table.validated,
+        "table_differences": list(circumstances.table.differences),
+    }
+
+
+def _iteration(done: Round) -> dict[str, Any]:
+    return {
+        "limit_ms": done.limit_ms,
+        "predicted_ms": done.predicted_ms,
+        "measured_ms": _percentiles(done.measured),
+        "noise_floor": done.measured.noise_floor,
+        "cells": done.pick.target.skeleton.cells,
+        "channels": done.pick.target.skeleton.channels,
+        "genotype_sha256": genotype_hash(done.pick.genotype),
+        "fits": done.fits,
+    }
+
+
+def _percentiles(measured: Measured) -> dict[str, float]:
+    return {"p50": measured.p50_ms, "p95": measured.p95_ms, "p99": measured.p99_ms}
+
+
+def selection_record(
+    outcome: Outcome, argmax: Pick, options: Sequence[Pick], circumstances: Circumstances
+) -> dict[str, Any]:
+    """How it was chosen. `argmax` is the classic cell in the chosen skeleton, `options` the best of each size."""
+    chosen, demands = outcome.chosen.pick, outcome.demands
+    limits = chosen.target.limits(demands)
+    return {
+        "schema": _SCHEMA,
+        "rule": circumstances.rule,
+        "rescoring": circumstances.rescoring,
+        "alphas_sha256": circumstances.alphas_sha256,
+        "skeleton": asdict(chosen.target.skeleton),
+        "limits": {"percentile": demands.percentile, "budget_ms": demands.budget_ms}
+        | {limit.name: limit.at_most for limit in limits[1:]},
+        "limit_predicted_ms": limits[0].at_most,
+        "chosen": _figures(chosen),
+        "gap": chosen.gap,
+        "solve_seconds": sum(done.pick.seconds for done in outcome.rounds),
+        "argmax": {**_figures(argmax), "within_limits": all(x.allows(x.costs.of(argmax.genotype)) for x in limits)},
+        "candidates": [_candidate(candidate) for candidate in outcome.candidates],
+        "sizes": [_figures(option) for option in options],
+    }
+
+
+def _figures(pick: Pick) -> dict[str, Any]:
+    return {
+        "cells": pick.target.skeleton.cells,
+        "channels": pick.target.skeleton.channels,
+        "score": pick.score,
+        "score_share": pick.share,
+        "predicted_ms": pick.predicted.ms,
+        "macs": pick.macs,
+        "params": pick.params,
+        "genotype": pick.genotype.record(),
+    }
+
+
+def _candidate(candidate: Candidate) -> dict[str, Any]:
+    record = _figures(candidate.pick)
+    record |= {"measured_ms": _percentiles(candidate.measured), "fate": candidate.fate}
+    if candidate.judgement is not None:
+        record |= {"validation_loss": candidate.judgement.loss, "trained_steps": candidate.judgement.steps}
+    return record
