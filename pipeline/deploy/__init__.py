@@ -1,0 +1,1 @@
+"""From trained weights to a folder that someone deploys, with every promise checked."""

@@ -1,0 +1,113 @@
+"""Making an export: everything is written beside the previous one, checked, and put in its place only if it holds."""
+
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import Subset
+
+from pipeline.deploy.clauses import CLAUSES
+from pipeline.deploy.contract import Export, Limits, check_contract
+from pipeline.deploy.deployed import Deployed
+from pipeline.deploy.evaluation import Images, batches, measure_accuracy
+from pipeline.deploy.folder import owner_of, replacing
+from pipeline.deploy.graph import read_checked
+from pipeline.deploy.labels import write_labels
+from pipeline.deploy.measured import Measure
+from pipeline.deploy.model_card import describe_model, describe_origin, make_card, read_card, to_metadata
+from pipeline.deploy.quantize import Decision, Rating, decide, quantize
+from pipeline.onnx_file import write_deployed
+from pipeline.rundir import RunDir, write_json, writing
+from pipeline.training.trained import Trained
+
+_CALIBRATION_IMAGES = 256
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is exported, from which run, and what it must keep to."""
+
+    run: RunDir
+    trained: Trained
+    certificate: Mapping[str, Any]
+    labels: tuple[str, ...]
+    train: Images
+    test: Images
+    test_accuracy: float
+    limits: Limits
+    uint8_input: bool
+    int8: bool
+    max_accuracy_loss: float
+    measure: Measure
+
+
+def assemble(order: Order) -> dict[str, Any]:
+    """Write exports/NAME and return its model card; PromiseBroken leaves the previous export as it was."""
+    description = {
+        **describe_model(order.trained, order.uint8_input),
+        **describe_origin(order.run, order.certificate),
+    }
+    deployed = Deployed(order.trained, order.uint8_input)
+    with replacing(order.run) as folder:
+        write_labels(folder / "labels.txt", order.trained.labels)
+        with writing(folder / "model.onnx") as part:
+            write_deployed(deployed, deployed.example(), part, to_metadata(description))
+        export = Export(
+            folder,
+            order.trained,
+            deployed,
+            order.labels,
+            order.test,
+            order.test_accuracy,
+            order.limits,
+            order.measure,
+        )
+        verdicts = check_contract(export, CLAUSES)
+        int8 = _try_int8(order, export) if order.int8 else None
+        with writing(folder / "predict.py") as part:
+            shutil.copyfile(Path(__file__).with_name("predict_script.py"), part)
+        write_json(folder / "model.json", make_card(owner_of(order.run), description, export, verdicts, int8))
+        return read_card(folder)
+
+
+def _try_int8(order: Order, export: Export) -> dict[str, Any]:
+    """The int8 file beside the other if it is worth it, and in any case the figures and the reason."""
+    path = export.folder / "model.int8.onnx"
+    try:
+        with writing(path) as part:
+            quantize(export.model_path, part, _calibration(order))
+        read_checked(path)
+    except OSError:
+        raise
+    except Exception as error:  # whatever the quantizer stumbles over, the fp32 export is sound
+        path.unlink(missing_ok=True)
+        return {"shipped": False, "reason": f"onnxruntime could not quantize it: {str(error).splitlines()[:1]}"}
+    fp32_measured, int8_measured = order.measure([export.model_path, path])
+    fp32 = Rating(export.comparison.correct_file / export.comparison.images, fp32_measured)
+    int8 = Rating(measure_accuracy(path, order.test, "accuracy of int8"), int8_measured)
+    percentile = order.certificate["percentile"]
+    decision: Decision = decide(fp32, int8, percentile, order.max_accuracy_loss)
+    size_mb = path.stat().st_size / 1e6
+    if not decision.shipped:
+        path.unlink()
+    return {
+        **decision._asdict(),
+        "accuracy": int8.accuracy,
+        "fp32_accuracy": fp32.accuracy,
+        "measured_ms": int8.measured.record(),
+        "fp32_measured_ms": fp32.measured.record(),
+        "noise_floor": int8.measured.noise_floor,
+        "file_mb": size_mb,
+    }
+
+
+def _calibration(order: Order) -> Iterator[Tensor]:
+    """Training images, evenly spaced, as the input of the deployed file."""
+    count = len(order.train)  # type: ignore[arg-type]
+    chosen = range(0, count, max(1, count // _CALIBRATION_IMAGES))[:_CALIBRATION_IMAGES]
+    for images, _ in batches(Subset(order.train, chosen), "calibrating int8"):
+        yield images if order.uint8_input else images.to(torch.float32) / 255

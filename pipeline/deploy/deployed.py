@@ -1,0 +1,46 @@
+"""The module that is deployed: raw pixels in, logits out."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from pipeline.deploy.folding import Affine, ScaleShift, fold_batch_norms
+from pipeline.training.trained import Trained
+
+_WHITE = 255.0
+
+
+class Deployed(nn.Module):
+    """Normalization and the folded network; pixels are float32 in 0…1, or uint8 in 0…255 if `uint8_input`."""
+
+    def __init__(self, trained: Trained, uint8_input: bool) -> None:
+        super().__init__()
+        self.skeleton = trained.network.skeleton
+        self.uint8_input = uint8_input
+        self.normalize = _normalization(trained.mean, trained.std, _WHITE if uint8_input else 1.0)
+        self.network = fold_batch_norms(trained.network)
+        self.requires_grad_(False)
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        logits: Tensor = self.network(self.normalize(pixels.to(torch.float32)))
+        return logits
+
+    def example(self) -> Tensor:
+        """One image of zeros."""
+        shape = (1, self.skeleton.in_channels, self.skeleton.resolution, self.skeleton.resolution)
+        return torch.zeros(shape, dtype=torch.uint8 if self.uint8_input else torch.float32)
+
+
+def _normalization(mean: Sequence[float], std: Sequence[float], white: float) -> ScaleShift:
+    """(x / white − mean) / std."""
+    means, stds = torch.tensor(mean, dtype=torch.float64), torch.tensor(std, dtype=torch.float64)
+    return ScaleShift(Affine(1 / (white * stds), -means / stds))
+
+
+def reference_logits(trained: Trained, images: Tensor) -> Tensor:
+    """What the trained network says about uint8 images; nothing folded, nothing of `Deployed` used."""
+    mean, std = (torch.tensor(values).view(-1, 1, 1) for values in (trained.mean, trained.std))
+    with torch.no_grad():
+        logits: Tensor = trained.network((images.to(torch.float32) / _WHITE - mean) / std)
+    return logits

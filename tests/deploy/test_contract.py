@@ -1,0 +1,171 @@
+"""The contract holds for a sound export, and every promise broken on purpose is caught by name."""
+
+import copy
+import json
+import re
+from dataclasses import replace
+
+import onnx
+import pytest
+import torch
+from onnx import numpy_helper
+
+from pipeline.deploy.clauses import CLAUSES
+from pipeline.deploy.contract import Budget, check_contract
+from pipeline.deploy.deployed import Deployed
+from pipeline.deploy.labels import write_labels
+from pipeline.deploy.measured import Measured
+from pipeline.errors import PromiseBroken, UserError
+from pipeline.space.plan import count_macs
+from tests.deploy.conftest import LABELS, with_limits
+
+QUICK = tuple(clause for clause in CLAUSES if clause.name not in ("agreement", "accuracy", "macs"))
+
+
+def broken_clauses(export, clauses=CLAUSES) -> list[str]:
+    with pytest.raises(PromiseBroken) as caught:
+        check_contract(export, clauses)
+    assert caught.value.exit_code == 3
+    return re.findall(r"^  ([a-z ]+) \(", str(caught.value), re.MULTILINE)
+
+
+def edit(export, change) -> None:
+    model = onnx.load(export.model_path)
+    change(model)
+    onnx.save(model, export.model_path)
+
+
+def test_a_sound_export_keeps_every_clause(export):
+    verdicts = {verdict.clause.name: verdict.finding for verdict in check_contract(export, CLAUSES)}
+    assert list(verdicts) == [clause.name for clause in CLAUSES]
+    network = export.trained.network
+    macs = count_macs(network.skeleton, network.genotype)
+    assert verdicts["macs"].figures == {"graph": macs, "torch": macs, "formula": macs}
+    assert verdicts["agreement"].figures["images"] == 70
+    assert len(verdicts["parity"].figures) == 7
+    assert verdicts["params"].figures["folded"] == verdicts["params"].figures["initializers"]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_batch_norm_left_in_training_mode(export):
+    deployed = Deployed(export.trained, uint8_input=False)
+    deployed.network = copy.deepcopy(export.trained.network)
+    deployed.train()
+    torch.onnx.export(
+        deployed,
+        (torch.rand(2, 3, 16, 16),),
+        export.model_path,
+        training=torch.onnx.TrainingMode.TRAINING,
+        do_constant_folding=False,
+        input_names=["input"],
+        output_names=["logits"],
+        dynamic_axes={"input": {0: "batch"}, "logits": {0: "batch"}},
+        opset_version=20,
+        dynamo=False,
+    )
+    assert {"graph", "parity", "params"} <= set(broken_clauses(export))
+
+
+@pytest.mark.parametrize("place", ["model.onnx", "labels.txt", "data"])
+def test_a_swapped_label(export, place):
+    swapped = (LABELS[1], LABELS[0], *LABELS[2:])
+    if place == "labels.txt":
+        write_labels(export.folder / "labels.txt", swapped)
+    elif place == "data":
+        export = replace(export, labels=swapped)
+    else:
+
+        def change(model):
+            next(prop for prop in model.metadata_props if prop.key == "labels").value = json.dumps(swapped)
+
+        edit(export, change)
+    assert broken_clauses(export, QUICK) == ["labels"]
+
+
+def test_a_truncated_file(export):
+    content = export.model_path.read_bytes()
+    export.model_path.write_bytes(content[: len(content) * 2 // 3])
+    assert broken_clauses(export) == ["file"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "clause"),
+    [
+        ({"max_macs": 1_000_000}, "mac limit"),
+        ({"max_params": 1_000}, "param limit"),
+        ({"max_file_mb": 0.01}, "file size"),
+        ({"budgets": (Budget(0.5, 50),)}, "latency"),
+        ({"budgets": (Budget(2.0, 50), Budget(1.4, 99))}, "latency"),
+        ({"max_noise_floor": 0.005}, "latency"),
+        ({"tolerance": 1e-12}, "parity"),
+    ],
+)
+def test_every_limit_is_a_clause(export, limit, clause):
+    assert broken_clauses(with_limits(export, **limit), QUICK) == [clause]
+
+
+def test_the_figures_are_in_the_sentence(export):
+    with pytest.raises(PromiseBroken, match=r"mac limit .*macs 1\d{6}, limit 1000000"):
+        check_contract(with_limits(export, max_macs=1_000_000), QUICK)
+
+
+def test_the_noise_floor_is_the_only_slack_of_a_budget(export):
+    budget = (Budget(1.0 / 1.01 * 1.0001, 50),)
+    check_contract(with_limits(export, budgets=budget), QUICK)
+    assert broken_clauses(with_limits(export, budgets=(Budget(1.0 / 1.01 * 0.9999, 50),)), QUICK) == ["latency"]
+
+
+def test_a_noisy_measurement_is_repeated_and_the_quiet_one_counts(export):
+    floors = iter([0.5, 0.2, 0.01, 0.0])
+    noisy = replace(export, measure=lambda paths: [Measured(1.0, 1.0, 1.0, next(floors))])
+    assert noisy.measured.noise_floor == 0.01
+
+
+def test_a_weight_that_differs_by_one_bit(export):
+    def change(model):
+        tensor = next(tensor for tensor in model.graph.initializer if tensor.name.endswith("weight"))
+        values = numpy_helper.to_array(tensor).copy()
+        values.reshape(-1).view("int32")[0] ^= 1
+        tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
+
+    edit(export, change)
+    assert broken_clauses(export, QUICK) == ["params"]
+
+
+def test_answers_of_another_network(export):
+    def change(model):
+        tensor = next(tensor for tensor in model.graph.initializer if tensor.name == "network.head.2.weight")
+        values = numpy_helper.to_array(tensor)[::-1]
+        tensor.CopyFrom(numpy_helper.from_array(values.copy(), tensor.name))
+
+    edit(export, change)
+    assert broken_clauses(export) == ["parity", "agreement", "accuracy", "params"]
+
+
+def test_source_paths_in_a_node(export):
+    def change(model):
+        model.graph.node[0].metadata_props.add(key="pkg.torch.onnx.stack_trace", value="File /home/someone/network.py")
+
+    edit(export, change)
+    assert broken_clauses(export, QUICK) == ["graph"]
+
+
+def test_another_accuracy_than_training_measured(export):
+    assert broken_clauses(replace(export, test_accuracy=0.97)) == ["accuracy"]
+
+
+def test_an_answer_that_is_not_a_number(export):
+    def change(model):
+        tensor = next(tensor for tensor in model.graph.initializer if tensor.name == "network.head.2.bias")
+        tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor) * float("nan"), tensor.name))
+
+    edit(export, change)
+    assert "parity" in broken_clauses(export)
+
+
+def test_an_error_that_the_user_can_fix_is_not_a_broken_promise(export):
+    def measure(paths):
+        raise UserError("no CUDA here")
+
+    with pytest.raises(UserError, match="no CUDA here"):
+        check_contract(replace(export, measure=measure), QUICK)
