@@ -1,0 +1,1 @@
+"""The constrained search: iDARTS under a latency budget."""

@@ -1,0 +1,122 @@
+"""The architecture's gradient in a search: the method in use, a smaller γ where it diverges, and a check of it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from pipeline.bilevel import (
+    Diagnostics,
+    HypergradientError,
+    HypergradientResult,
+    Method,
+    hypergradient,
+    hypergradient_with_diagnostics,
+)
+from pipeline.config import SearchConfig
+from pipeline.errors import PromiseBroken
+from pipeline.search.losses import Losses
+from pipeline.search.methods import make_method, reference_method
+from pipeline.training.data import Batch
+from pipeline.training.distributed import average
+
+Loss = Callable[[Sequence[Tensor], Sequence[Tensor]], Tensor]
+_ATTEMPTS = 5
+_CHECK_IMAGES = 16
+
+
+class SearchDiverged(PromiseBroken):
+    """The search cannot go on; the best architecture so far is kept."""
+
+
+class ArchitectureGradient(NamedTuple):
+    """The hypergradient of one step and how it was got."""
+
+    gradient: list[Tensor]
+    validation_loss: float
+    gamma: float
+    halvings: int
+    diagnostics: Diagnostics | None
+
+
+@dataclass(frozen=True)
+class BatchPair:
+    """What one architecture step sees: the last training batch and the next validation batch, both prepared."""
+
+    train: Batch
+    validation: Batch
+
+
+class ArchitectureGradients:
+    """Computes dL_val·exp(λ·overshoot)/dα at the present weights."""
+
+    def __init__(self, config: SearchConfig, losses: Losses, alphas: Sequence[Tensor]) -> None:
+        self.config, self.losses, self.alphas = config, losses, list(alphas)
+        self.weights: list[Tensor] = list(losses.supernet.parameters())
+        self.buffers = list(losses.supernet.buffers())
+
+    def compute(self, pair: BatchPair, penalty: float, rate: float, diagnose: bool) -> ArchitectureGradient:
+        """At the configured γ (0: the learning rate) or the first half, quarter, … at which the solve stays bounded."""
+        gamma = self.config.gamma or rate
+        for halvings in range(_ATTEMPTS):
+            try:
+                return self._compute_at(gamma / 2**halvings, halvings, pair, penalty, diagnose)
+            except HypergradientError as error:
+                reason = str(error)
+        raise SearchDiverged(f"the hypergradient failed {_ATTEMPTS} times in a row: {reason}")
+
+    def _compute_at(
+        self, gamma: float, halvings: int, pair: BatchPair, penalty: float, diagnose: bool
+    ) -> ArchitectureGradient:
+        seen: list[Tensor] = []
+
+        def outer(w: Sequence[Tensor], alpha: Sequence[Tensor]) -> Tensor:
+            seen.append(self.losses.cross_entropy(pair.validation, self.alphas))
+            return self.losses.constraint.penalize(seen[-1], self.alphas, penalty)
+
+        method, diagnostics = make_method(self.config, gamma), None
+        if diagnose:
+            result = self._diagnosed(pair.train, outer, method)
+            gradient, diagnostics = result.gradient, result.diagnostics
+        else:
+            gradient = hypergradient(
+                self._inner(pair.train),
+                outer,
+                self.weights,
+                self.alphas,
+                method,
+                reduce=average,
+                buffers=self.buffers,
+            )
+        validation_loss = float(average([seen[-1].detach()])[0])
+        return ArchitectureGradient(list(gradient), validation_loss, gamma, halvings, diagnostics)
+
+    def _inner(self, batch: Batch) -> Loss:
+        """The bilevel library writes perturbed weights into the supernet's own, so its arguments can be left unread."""
+        return lambda w, alpha: self.losses.inner(batch, self.alphas)
+
+    def _diagnosed(self, train: Batch, outer: Loss, method: Method) -> HypergradientResult:
+        return hypergradient_with_diagnostics(
+            self._inner(train), outer, self.weights, self.alphas, method, reduce=average, buffers=self.buffers
+        )
+
+    def check(self, pair: BatchPair, rate: float) -> float | None:
+        """Cosine of the indirect part between the method in use and the reference on a few images; None if it fails."""
+        train, validation = (
+            Batch(batch.images[:_CHECK_IMAGES], batch.labels[:_CHECK_IMAGES]) for batch in (pair.train, pair.validation)
+        )
+        gamma = self.config.gamma or rate
+
+        def outer(w: Sequence[Tensor], alpha: Sequence[Tensor]) -> Tensor:
+            return self.losses.cross_entropy(validation, self.alphas)
+
+        try:
+            used, reference = (
+                torch.cat([part.flatten() for part in self._diagnosed(train, outer, method).indirect])
+                for method in (make_method(self.config, gamma), reference_method(self.config, gamma))
+            )
+        except HypergradientError:
+            return None
+        return float(torch.nn.functional.cosine_similarity(used, reference, dim=0))

@@ -1,0 +1,199 @@
+"""Algorithm 1 of iDARTS under the constrained objective: T steps on the weights, then one on the architecture."""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pipeline.config import ComputeConfig, SearchConfig
+from pipeline.search.architecture import ArchitectureGradient, ArchitectureGradients, BatchPair, SearchDiverged
+from pipeline.search.guards import ArchitectureReport, Gap, measure_gap, report_architecture
+from pipeline.search.losses import Losses
+from pipeline.search.methods import inner_steps
+from pipeline.search.objective import Constraint, adapt_penalty
+from pipeline.search.state import Best, SearchState, start_state
+from pipeline.search.stream import Stream
+from pipeline.space.score import edge_weights
+from pipeline.space.skeleton import Skeleton
+from pipeline.space.supernet import Supernet
+from pipeline.training.data import Batch, ImageData
+from pipeline.training.distributed import average
+
+_GAP_IMAGES = 512
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """One architecture step, as a line of the history holds it."""
+
+    epoch: int
+    train_loss: float
+    validation_loss: float
+    expected: dict[str, float]
+    penalty_lambda: float
+    weight_lr: float
+    gradient: ArchitectureGradient
+
+    def record(self) -> dict[str, Any]:
+        found = self.gradient
+        return {
+            "epoch": self.epoch,
+            "train_loss": self.train_loss,
+            "validation_loss": self.validation_loss,
+            **{f"expected_{name}": value for name, value in self.expected.items()},
+            "penalty_lambda": self.penalty_lambda,
+            "weight_lr": self.weight_lr,
+            "gamma": found.gamma,
+            "gamma_halvings": found.halvings,
+            **({"hypergradient": asdict(found.diagnostics)} if found.diagnostics else {}),
+        }
+
+
+@dataclass(frozen=True)
+class EpochReport:
+    """The guards at the end of an epoch."""
+
+    epoch: int
+    log_objective: float
+    architecture: ArchitectureReport
+    gap: Gap
+
+    def record(self) -> dict[str, Any]:
+        gap = asdict(self.gap)
+        drop = self.gap.soft_accuracy - self.gap.selected_accuracy
+        return {
+            "epoch": self.epoch,
+            "log_objective": self.log_objective,
+            **self.architecture.record(),
+            **gap,
+            "discretization_gap": drop,
+        }
+
+
+class Search:
+    """A search that is advanced step by step and can be saved and restored between any two."""
+
+    def __init__(
+        self,
+        config: SearchConfig,
+        compute: ComputeConfig,
+        data: ImageData,
+        skeleton: Skeleton,
+        constraint: Constraint,
+        device: torch.device,
+    ) -> None:
+        self.config, self.constraint = config, constraint
+        torch.manual_seed(compute.seed)
+        layout = torch.channels_last if compute.channels_last else torch.contiguous_format
+        supernet = Supernet(skeleton).to(device, memory_format=layout)  # type: ignore[call-overload]
+        self.state: SearchState = start_state(config, supernet, compute.seed)
+        mean, std = (torch.tensor(values, device=device).view(1, -1, 1, 1) for values in (data.mean, data.std))
+        self.losses = Losses(supernet, constraint, config.weight_decay, mean, std, layout)
+        self.gradients = ArchitectureGradients(config, self.losses, self.state.alphas)
+        self.train, self.validation = (
+            Stream(
+                images,
+                config.batch_size,
+                seed=2 * compute.seed + part,
+                augment=data.config.augment,
+                workers=compute.workers,
+                device=device,
+            )
+            for part, images in enumerate((data.train, data.validation))
+        )
+        self.total_steps = config.epochs * self.train.per_epoch
+        self.inner_steps = inner_steps(config)
+
+    def _detached(self) -> list[Tensor]:
+        return [alpha.detach() for alpha in self.state.alphas]
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the next step."""
+        return self.state.step // self.train.per_epoch
+
+    @property
+    def finished(self) -> bool:
+        return self.state.step >= self.total_steps
+
+    @property
+    def at_epoch_end(self) -> bool:
+        return self.state.step % self.train.per_epoch == 0
+
+    def advance(self) -> StepReport | None:
+        """One weight step; after every T-th, one architecture step, which makes a report."""
+        state, epoch, rate = self.state, self.epoch, self._weight_lr()
+        batch = self.losses.prepare(self.train.batch(state.step))
+        state.add_loss(self._step_weights(batch, rate))
+        state.step += 1
+        if state.step % self.inner_steps or epoch < self.config.warmup_epochs:
+            return None
+        return self._step_architecture(batch, epoch, rate)
+
+    def _weight_lr(self) -> float:
+        low, high = self.config.weight_lr_min, self.config.weight_lr
+        return low + (high - low) * (1 + math.cos(math.pi * self.state.step / self.total_steps)) / 2
+
+    def _step_weights(self, batch: Batch, rate: float) -> float:
+        optimizer, weights = self.state.weight_optimizer, list(self.losses.supernet.parameters())
+        loss = self.losses.cross_entropy(batch, self._detached())
+        gradients = torch.autograd.grad(loss, weights)
+        for weight, gradient in zip(weights, average(gradients), strict=True):
+            weight.grad = gradient
+        nn.utils.clip_grad_norm_(weights, self.config.clip)
+        optimizer.param_groups[0]["lr"] = rate
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        value = float(average([loss.detach()])[0])
+        if not math.isfinite(value):
+            raise SearchDiverged(
+                f"the training loss became {value} at step {self.state.step}; lower [search] weight_lr "
+                f"(now {self.config.weight_lr:g})"
+            )
+        return value
+
+    def _step_architecture(self, train_batch: Batch, epoch: int, rate: float) -> StepReport:
+        state, limits = self.state, self.constraint.limits
+        pair = BatchPair(train_batch, self.losses.prepare(self.validation.batch(state.alpha_step)))
+        first_of_epoch = (state.step - self.inner_steps - 1) // self.train.per_epoch < epoch
+        found = self.gradients.compute(pair, state.penalty, rate, diagnose=first_of_epoch)
+        for alpha, part in zip(state.alphas, found.gradient, strict=True):
+            alpha.grad = part
+        state.alpha_optimizer.step()
+        state.alpha_optimizer.zero_grad(set_to_none=True)
+        state.alpha_step += 1
+        with torch.no_grad():
+            expected = [float(value) for value in self.constraint.expected(state.alphas)]
+        missed = any(value > limit.at_most for value, limit in zip(expected, limits, strict=True))
+        state.penalty = adapt_penalty(state.penalty, missed, self.config.penalty_rate, self.config.penalty)
+        return StepReport(
+            epoch=epoch,
+            train_loss=state.take_mean_loss(),
+            validation_loss=found.validation_loss,
+            expected={limit.unit: value for value, limit in zip(expected, limits, strict=True)},
+            penalty_lambda=state.penalty,
+            weight_lr=rate,
+            gradient=found,
+        )
+
+    def end_epoch(self) -> EpochReport:
+        """The guards, and the best architecture so far."""
+        state, ended = self.state, self.epoch - 1
+        architecture = report_architecture(self.constraint, state.alphas)
+        detached = self._detached()
+        weights = edge_weights(detached, self.constraint.prices, self.constraint.scale)
+        batches = min(self.validation.per_epoch, max(1, _GAP_IMAGES // self.config.batch_size))
+        images = (self.losses.prepare(self.validation.fixed_batch(index)) for index in range(batches))
+        gap = measure_gap(state.supernet, weights, architecture.genotype, images)
+        objective = self.constraint.log_objective(gap.soft_loss, detached, self.config.penalty)
+        if ended >= self.config.warmup_epochs and (state.best is None or objective < state.best.log_objective):
+            state.best = Best(objective, ended, [alpha.clone() for alpha in detached])
+        state.collapsed_epochs = state.collapsed_epochs + 1 if architecture.collapse else 0
+        return EpochReport(ended, objective, architecture, gap)
+
+    def check_hypergradient(self) -> float | None:
+        """The cosine of the indirect part with the reference's, at the present state."""
+        pair = BatchPair(*(self.losses.prepare(stream.fixed_batch(0)) for stream in (self.train, self.validation)))
+        return self.gradients.check(pair, self._weight_lr())

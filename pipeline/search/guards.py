@@ -1,0 +1,101 @@
+"""Guards: what the search looks like from outside at the end of an epoch, and when it has gone wrong."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pipeline.search.objective import Constraint
+from pipeline.space.cells import CellKind
+from pipeline.space.genotype import Genotype
+from pipeline.space.network import Network
+from pipeline.space.score import argmax_genotype, edge_weights, operation_scores
+from pipeline.space.supernet import Supernet, inherit_weights
+from pipeline.training.data import Batch
+
+_FREE = ("none", "skip_connect")
+_COLLAPSED_SHARE = 0.95
+
+
+@dataclass(frozen=True)
+class ArchitectureReport:
+    """The architecture's opinion: how strong, how dear, and what it would select."""
+
+    genotype: Genotype
+    skip_share: float
+    """Share of the selected operations that are skip_connect or none."""
+    dearest_share: float
+    """Share of the selected operations that are the dearest of their edge."""
+    margin_mean: float
+    """Mean over edges of the largest weight minus the second largest."""
+    margin_min: float
+    entropy: float
+    """Mean over edges of the weights' entropy, over that of even weights."""
+
+    @property
+    def collapse(self) -> str | None:
+        """Which end the architecture has run to, if any."""
+        if self.skip_share >= _COLLAPSED_SHARE:
+            return f"{self.skip_share:.0%} of the selected operations are skips or none"
+        if self.dearest_share >= _COLLAPSED_SHARE:
+            return f"{self.dearest_share:.0%} of the selected operations are the dearest of their edge"
+        return None
+
+    def record(self) -> dict[str, Any]:
+        return {**asdict(self), "genotype": self.genotype.record(), "collapse": self.collapse}
+
+
+def report_architecture(constraint: Constraint, alphas: Sequence[Tensor]) -> ArchitectureReport:
+    """What the architecture parameters say now."""
+    space, detached = constraint.space, [alpha.detach() for alpha in alphas]
+    weights = edge_weights(detached, constraint.prices, constraint.scale)
+    genotype = argmax_genotype(space, operation_scores(space, detached, constraint.prices, constraint.scale))
+    margins = torch.cat([(w.topk(2).values @ w.new_tensor([1.0, -1.0])) for w in weights])
+    entropies = torch.cat([torch.special.entr(w).sum(-1) / torch.tensor(float(w.shape[-1])).log() for w in weights])
+    selected = [(kind, kept) for kind in space.kinds for kept in genotype.kept(kind)]
+    free = sum(kept.operation in _FREE for _, kept in selected)
+    dear = sum(kept.operation == _dearest(constraint, kind, kept.edge) for kind, kept in selected)
+    return ArchitectureReport(
+        genotype,
+        skip_share=free / len(selected),
+        dearest_share=dear / len(selected),
+        margin_mean=float(margins.mean()),
+        margin_min=float(margins.min()),
+        entropy=float(entropies.mean()),
+    )
+
+
+def _dearest(constraint: Constraint, kind: CellKind, edge: int) -> str | None:
+    if not constraint.limits:
+        return None
+    return kind.operations[int(constraint.limits[0].costs.choices[kind.name][edge].argmax())]
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Validation figures with soft weights, and of the network that the architecture selects, with the same weights."""
+
+    soft_loss: float
+    soft_accuracy: float
+    selected_accuracy: float
+
+
+@torch.no_grad()
+def measure_gap(supernet: Supernet, weights: Sequence[Tensor], genotype: Genotype, images: Iterable[Batch]) -> Gap:
+    """Both with the statistics of the batch, which is how the supernet was trained; its own are left alone."""
+    network = Network(supernet.skeleton, genotype, affine=False, pool_bn=True)
+    network.to(next(supernet.parameters()).device)
+    inherit_weights(network, supernet)
+    kept = [buffer.clone() for buffer in supernet.buffers()]
+    loss = soft = selected = count = 0.0
+    for batch in images:
+        logits = supernet(batch.images, weights)
+        loss += float(nn.functional.cross_entropy(logits, batch.labels, reduction="sum"))
+        soft += float((logits.argmax(1) == batch.labels).sum())
+        selected += float((network(batch.images).argmax(1) == batch.labels).sum())
+        count += len(batch.labels)
+    for buffer, value in zip(supernet.buffers(), kept, strict=True):
+        buffer.copy_(value)
+    return Gap(loss / count, soft / count, selected / count)

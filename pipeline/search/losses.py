@@ -1,0 +1,45 @@
+"""The two losses of the bilevel problem, as functions of a batch and the supernet's present state."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from pipeline.search.objective import Constraint
+from pipeline.space.score import edge_weights
+from pipeline.space.supernet import Supernet
+from pipeline.training.data import Batch
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Cross-entropies of the supernet on normalized images; the inner one with the weight decay it is trained with."""
+
+    supernet: Supernet
+    constraint: Constraint
+    weight_decay: float
+    mean: Tensor
+    std: Tensor
+    memory_format: torch.memory_format
+
+    @property
+    def device(self) -> torch.device:
+        return self.mean.device
+
+    def prepare(self, batch: Batch) -> Batch:
+        """Normalized, in the memory format of the network."""
+        images = ((batch.images - self.mean) / self.std).contiguous(memory_format=self.memory_format)
+        return Batch(images, batch.labels)
+
+    def cross_entropy(self, batch: Batch, alphas: Sequence[Tensor]) -> Tensor:
+        """The loss on a prepared batch; mixed precision on CUDA."""
+        weights = edge_weights(alphas, self.constraint.prices, self.constraint.scale)
+        with torch.autocast(self.device.type, enabled=self.device.type == "cuda"):
+            logits = self.supernet(batch.images, weights)
+        return nn.functional.cross_entropy(logits.float(), batch.labels)
+
+    def inner(self, batch: Batch, alphas: Sequence[Tensor]) -> Tensor:
+        """What the weights minimize: L_train + decay / 2 · ‖w‖²."""
+        squares = torch.stack([weight.square().sum() for weight in self.supernet.parameters()]).sum()
+        return self.cross_entropy(batch, alphas) + self.weight_decay / 2 * squares

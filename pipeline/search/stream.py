@@ -1,0 +1,57 @@
+"""An endless stream of batches that can be entered at any position."""
+
+from collections.abc import Iterator
+
+import torch
+
+from pipeline.config import Augment
+from pipeline.errors import UserError
+from pipeline.training.data import Batch, ImageSet, batches, count_batches
+from pipeline.training.distributed import share_of, world
+
+
+class Stream:
+    """Batch number n is the same whatever came before it, so a search can go on where it was killed."""
+
+    def __init__(
+        self, images: ImageSet, batch_size: int, *, seed: int, augment: Augment, workers: int, device: torch.device
+    ) -> None:
+        self.images, self.seed, self.augment = images, seed, augment
+        self.workers, self.device = workers, device
+        self.share, self.world = share_of(batch_size), world()
+        self.per_epoch = count_batches(images, self.share, world=self.world.size, drop_last=True)
+        if not self.per_epoch:
+            raise UserError(
+                f"[search] batch_size = {batch_size}, but a part of the data has only {len(images)} images; "
+                "lower batch_size or change [data] validation_share"
+            )
+        self._position = -1
+        self._batches: Iterator[Batch] = iter(())
+
+    def batch(self, position: int) -> Batch:
+        """Batch `position`; cheap when the one before it was asked for last."""
+        epoch, index = divmod(position, self.per_epoch)
+        if position != self._position + 1 or index == 0:
+            self._batches = self._open(epoch, index)
+        self._position = position
+        return next(self._batches)
+
+    def fixed_batch(self, index: int) -> Batch:
+        """Batch `index` of the images in their own order, without augmentation; the stream stays where it is."""
+        return next(self._open(0, index, shuffle=False, augment="none"))
+
+    def _open(self, epoch: int, start: int, shuffle: bool = True, augment: Augment | None = None) -> Iterator[Batch]:
+        return batches(
+            self.images,
+            self.share,
+            seed=self.seed,
+            epoch=epoch,
+            rank=self.world.rank,
+            world=self.world.size,
+            shuffle=shuffle,
+            augment=augment or self.augment,
+            workers=self.workers,
+            device=self.device,
+            drop_last=True,
+            start_batch=start,
+        )

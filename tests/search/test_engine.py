@@ -1,0 +1,191 @@
+"""The search itself: the paper's algorithm step by step, every method, resumption to the bit, guards."""
+
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import torch
+
+from pipeline.bilevel import hypergradient
+from pipeline.config import Method
+from pipeline.errors import UserError
+from pipeline.search.architecture import SearchDiverged
+from pipeline.search.engine import Search
+from pipeline.search.guards import report_architecture
+from pipeline.search.loop import SearchFiles, run_search
+from pipeline.search.methods import make_method
+from pipeline.training.history import read_history
+from tests.search.problem import make_search
+
+
+def files(folder: Path) -> SearchFiles:
+    return SearchFiles(folder / "checkpoint", folder / "history.jsonl", folder / "tensorboard")
+
+
+def finish(search: Search) -> list[torch.Tensor]:
+    while not search.finished:
+        search.advance()
+    return [alpha.detach().clone() for alpha in search.state.alphas]
+
+
+def test_one_round_is_algorithm_1(tmp_path: Path) -> None:
+    """T = 2 SGD steps and one Adam step along eq. 9, repeated here with plain torch on a second copy."""
+    search, oracle = make_search(tmp_path, weight_lr=0.1), make_search(tmp_path, weight_lr=0.1)
+    search.advance()
+    report = search.advance()
+    assert report is not None
+
+    losses, state = oracle.losses, oracle.state
+    weights = list(losses.supernet.parameters())
+    optimizer = torch.optim.SGD(weights, lr=0.1, momentum=0.9, nesterov=True, weight_decay=3e-4)
+    for step in range(2):
+        batch = losses.prepare(oracle.train.batch(step))
+        rate = 0.001 + 0.099 * (1 + torch.cos(torch.tensor(torch.pi * step / oracle.total_steps))) / 2
+        optimizer.param_groups[0]["lr"] = float(rate)
+        optimizer.zero_grad()
+        losses.cross_entropy(batch, [a.detach() for a in state.alphas]).backward()
+        torch.nn.utils.clip_grad_norm_(weights, 5.0)
+        optimizer.step()
+    validation = losses.prepare(oracle.validation.batch(0))
+    gradient = hypergradient(
+        lambda w, a: losses.cross_entropy(batch, state.alphas) + 1.5e-4 * sum((x**2).sum() for x in weights),
+        lambda w, a: oracle.constraint.penalize(losses.cross_entropy(validation, state.alphas), state.alphas, 1.0),
+        weights,
+        state.alphas,
+        make_method(oracle.config, float(rate)),
+        buffers=list(losses.supernet.buffers()),
+    )
+    adam = torch.optim.Adam(state.alphas, lr=0.05, betas=(0.5, 0.999), weight_decay=1e-3)
+    for alpha, part in zip(state.alphas, gradient, strict=True):
+        alpha.grad = part
+    adam.step()
+    for ours, theirs in zip(search.state.alphas, state.alphas, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", get_args(Method))
+def test_every_method_runs_and_moves_the_architecture(method: str, tmp_path: Path) -> None:
+    search = make_search(tmp_path, method=method, epochs=1, weight_lr=0.05)
+    before = [alpha.detach().clone() for alpha in search.state.alphas]
+    after = finish(search)
+    assert all(torch.isfinite(alpha).all() for alpha in after)
+    assert all(not torch.equal(b, a) for b, a in zip(before, after, strict=True))
+    assert search.inner_steps == (1 if method == "darts" else 2)
+
+
+def test_restored_from_any_step_it_ends_with_the_same_bits(tmp_path: Path) -> None:
+    expected = finish(make_search(tmp_path, seed=3))
+    for stop in (1, 2, 5, 8, 11):
+        first = make_search(tmp_path, seed=3)
+        for _ in range(stop):
+            first.advance()
+            if first.at_epoch_end:
+                first.end_epoch()
+        record = first.state.record()
+        second = make_search(tmp_path, seed=3)
+        second.state.restore(record)
+        for ours, theirs in zip(finish(second), expected, strict=True):
+            assert torch.equal(ours, theirs)
+
+
+def test_seeds_matter(tmp_path: Path) -> None:
+    one, other = finish(make_search(tmp_path, seed=1, epochs=1)), finish(make_search(tmp_path, seed=2, epochs=1))
+    assert not torch.equal(one[0], other[0])
+
+
+def test_run_search_writes_a_history_and_resumes(tmp_path: Path) -> None:
+    whole = run_search(make_search(tmp_path), files(tmp_path / "whole"), "hash", 0.0)
+    interrupted = make_search(tmp_path)
+    real, calls = interrupted.advance, 0
+
+    def die_after_seven() -> Any:
+        nonlocal calls
+        calls += 1
+        if calls > 7:
+            raise RuntimeError("killed")
+        return real()
+
+    interrupted.advance = die_after_seven  # type: ignore[method-assign]
+    with pytest.raises(RuntimeError, match="killed"):
+        run_search(interrupted, files(tmp_path / "resumed"), "hash", 0.0)
+    resumed = run_search(make_search(tmp_path), files(tmp_path / "resumed"), "hash", 0.0)
+    assert all(torch.equal(a, b) for a, b in zip(whole.alphas, resumed.alphas, strict=True))
+    entries = read_history(tmp_path / "resumed" / "history.jsonl")
+    assert [e["resumed_from_step"] for e in entries if "resumed_from_step" in e] == [7]
+    steps = [e["step"] for e in entries if "validation_loss" in e]
+    assert steps == [e["step"] for e in read_history(tmp_path / "whole" / "history.jsonl") if "validation_loss" in e]
+    guards = [e for e in entries if "discretization_gap" in e]
+    assert len(guards) == 3 and {"skip_share", "dearest_share", "margin_min", "entropy", "expected_MACs"} <= {
+        key for e in entries for key in e
+    }
+
+
+def test_a_checkpoint_of_another_configuration_is_refused(tmp_path: Path) -> None:
+    search = make_search(tmp_path)
+    search.advance()
+    from pipeline.training.checkpoint import Checkpoints
+
+    Checkpoints(files(tmp_path).checkpoints, "one").save(search.state.step, search.state.record())
+    with pytest.raises(UserError, match="another configuration"):
+        run_search(make_search(tmp_path), files(tmp_path), "other", 0.0)
+
+
+def test_divergence_halves_gamma_then_stops_with_the_best_architecture(tmp_path: Path) -> None:
+    search = make_search(tmp_path, gamma=1e12, neumann_terms=3)
+    search.advance()
+    with pytest.raises(SearchDiverged, match="5 times in a row"):
+        search.advance()
+    mild = make_search(tmp_path, gamma=0.05, epochs=2)
+    while not mild.at_epoch_end or mild.state.step == 0:
+        mild.advance()
+    mild.end_epoch()
+    assert mild.state.best is not None
+    object.__setattr__(mild.config, "gamma", 1e12)
+    result = run_search(mild, files(tmp_path), "hash", 1e9)
+    assert result.stopped_early is not None and "5 times" in result.stopped_early
+    assert all(torch.equal(a, b) for a, b in zip(result.alphas, mild.state.best.alphas, strict=True))
+
+
+def test_a_nan_loss_stops_with_a_sentence(tmp_path: Path) -> None:
+    search = make_search(tmp_path)
+    with torch.no_grad():
+        next(search.losses.supernet.parameters()).fill_(torch.nan)
+    with pytest.raises(SearchDiverged, match="weight_lr"):
+        search.advance()
+
+
+def test_collapse_to_either_end_is_noticed(tmp_path: Path) -> None:
+    search = make_search(tmp_path)
+    operations = search.constraint.space.kinds[0].operations
+    for operation, share in (("skip_connect", "skip_share"), ("nor_conv_3x3", "dearest_share")):
+        alpha = torch.zeros(6, 5)
+        alpha[:, operations.index(operation)] = 20.0
+        report = report_architecture(search.constraint, [alpha])
+        assert report.collapse is not None and getattr(report, share) == 1.0
+    alpha = torch.zeros(6, 5)
+    alpha[::2, operations.index("nor_conv_3x3")] = 20.0
+    assert report_architecture(search.constraint, [alpha]).collapse is None
+
+
+def test_guards_leave_the_search_alone(tmp_path: Path) -> None:
+    watched, alone = make_search(tmp_path), make_search(tmp_path)
+    watched.check_hypergradient()
+    while not watched.finished:
+        watched.advance()
+        if watched.at_epoch_end:
+            watched.end_epoch()
+    for ours, theirs in zip(finish(watched), finish(alone), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_fewer_images_than_a_batch(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="batch_size"):
+        make_search(tmp_path, batch_size=500)
+
+
+@pytest.mark.parametrize("share", [0.35, 0.5, 0.65])
+def test_the_expected_cost_keeps_to_a_binding_budget(share: float, tmp_path: Path) -> None:
+    search = make_search(tmp_path, share=share, epochs=40, alpha_lr=0.1, inner_steps=1, method="first-order")
+    finish(search)
+    expected = float(search.constraint.expected([alpha.detach() for alpha in search.state.alphas])[0])
+    assert expected <= 1.1 * search.constraint.limits[0].at_most
