@@ -1,0 +1,1 @@
+"""What a person reads: figures of a network, of a run, pictures."""

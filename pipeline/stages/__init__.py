@@ -1,0 +1,61 @@
+"""The stages in order, with what each reads and writes: the one place that states the data flow."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A step of the pipeline; its code is `run(context)` in the module of the same name.
+
+    `settings` are the sections or single settings (`section.setting`) of pipeline.toml it depends on; `reads` and
+    `writes` name artifacts (see `pipeline.stages.artifacts`).
+    """
+
+    name: str
+    settings: tuple[str, ...]
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+
+
+_MACHINE = ("target.device", "target.threads", "target.batch")
+_SPACE = (
+    "target.space",
+    "target.cells",
+    "target.channels",
+    "target.stem",
+    "discretize.cells_grid",
+    "discretize.channels_grid",
+)
+# what the candidates' race and the supernet's judgement are trained and judged with
+_RESCORING = ("compute", "data.augment", "search.batch_size", "search.weight_lr", "search.cells", "search.channels")
+_LIMITS = (
+    "target.budget_ms",
+    "target.percentile",
+    "target.max_noise_floor",
+    "target.max_macs",
+    "target.max_params",
+    "target.table",
+    "target.allow_mismatch",
+)
+
+STAGES: tuple[Stage, ...] = (
+    Stage("profile", ("profile", "data.resolution", "data.colour", *_MACHINE, *_SPACE), ("data",), ("table",)),
+    Stage("search", ("data", "compute", "search", *_SPACE, *_LIMITS), ("data", "table"), ("alphas",)),
+    Stage(
+        "discretize",
+        ("discretize", *_RESCORING, *_MACHINE, *_SPACE, *_LIMITS),
+        ("data", "table", "alphas"),
+        ("genotype", "selection", "certificate"),
+    ),
+    Stage("retrain", ("data", "compute", "retrain"), ("data", "genotype"), ("weights", "metrics")),
+    Stage(
+        "export",
+        ("export", *_MACHINE, *_LIMITS),
+        ("data", "genotype", "certificate", "weights", "metrics"),
+        ("model", "model_card"),
+    ),
+)
+
+
+def stage_named(name: str) -> Stage:
+    return next(stage for stage in STAGES if stage.name == name)

@@ -1,0 +1,80 @@
+"""What every stage is given: the configuration, the run, and what follows from the two."""
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from pipeline.config import Config
+from pipeline.errors import UserError
+from pipeline.rundir import RunDir
+
+if TYPE_CHECKING:
+    import torch
+
+    from pipeline.space.skeleton import Skeleton
+    from pipeline.training.data import ImageData
+
+
+DEFAULT_RUN = "default"
+
+
+@dataclass(frozen=True)
+class Context:
+    """One run of the project under one configuration."""
+
+    config: Config
+    run: RunDir
+
+    @property
+    def run_flag(self) -> str:
+        """What a command line needs to name this run."""
+        return "" if self.run.name == DEFAULT_RUN else f" --run {self.run.name}"
+
+    @cached_property
+    def data(self) -> "ImageData":
+        """The images, split."""
+        from pipeline.training.data import load_data
+
+        return load_data(self.config.data, self.run.project, self.config.compute.seed)
+
+    @cached_property
+    def target_skeleton(self) -> "Skeleton":
+        """The network that is deployed."""
+        return self._skeleton(self.config.target.cells, self.config.target.channels)
+
+    @cached_property
+    def search_skeleton(self) -> "Skeleton":
+        """The network that is searched in."""
+        return self._skeleton(self.config.search.cells, self.config.search.channels)
+
+    def _skeleton(self, cells: int, channels: int) -> "Skeleton":
+        from pipeline.space.skeleton import Skeleton
+
+        data, target = self.config.data, self.config.target
+        return Skeleton(
+            target.space, cells, channels, data.resolution, self.data.classes, self.data.in_channels, target.stem
+        )
+
+    @cached_property
+    def device(self) -> "torch.device":
+        """Where we compute, with the threads that the configuration asks for."""
+        import torch
+
+        torch.set_num_threads(self.config.compute.threads or os.cpu_count() or 1)
+        name = self.config.compute.device
+        if name == "auto":
+            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        try:
+            device = torch.device(name)
+        except RuntimeError:
+            raise UserError(f"[compute] device = {name!r} is unknown; use auto, cpu, cuda or cuda:N") from None
+        if device.type not in ("cpu", "cuda"):
+            raise UserError(f"[compute] device = {name!r} is not supported; use auto, cpu, cuda or cuda:N")
+        if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+            raise UserError(
+                f"[compute] device = {name!r}, but torch {torch.__version__} sees "
+                f"{torch.cuda.device_count()} CUDA devices; "
+                "install a driver and a CUDA build of torch, or set device = 'cpu'"
+            )
+        return device

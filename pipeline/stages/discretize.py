@@ -1,0 +1,133 @@
+"""discretize: the best cell that fits, measured before it is trained."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from pipeline.console import console, progress_bar, say
+from pipeline.errors import PromiseBroken, UserError
+from pipeline.rundir import sha256_of
+from pipeline.selection.certificate import Measure, Measured
+from pipeline.selection.chooser import Chooser
+from pipeline.selection.job import Job
+from pipeline.selection.judging import Material, SupernetJudge, judge_by_race, judge_by_supernet
+from pipeline.selection.measuring import NetworkTimer
+from pipeline.selection.outcome import Judge, Rules
+from pipeline.selection.records import Circumstances, TableState
+from pipeline.selection.summary import summarize
+from pipeline.selection.sweep import order_budgets, pick_outcome, remember, sweep_budgets
+from pipeline.selection.targets import Target, make_targets
+from pipeline.space.alphas import Alphas, read_alphas
+from pipeline.space.genotype import Genotype
+from pipeline.space.score import argmax_genotype
+from pipeline.space.skeleton import Skeleton
+from pipeline.stages.context import Context
+from pipeline.stages.tables import open_target_table, skeletons_of
+
+
+class Prospect(NamedTuple):
+    """The sizes that can be built with what the table predicts of them, and how networks are measured here."""
+
+    targets: Sequence[Target]
+    table: TableState
+    measure: Measure
+    device: dict[str, Any]
+
+
+def run(context: Context) -> None:
+    """Write a genotype, how it was selected and its certificate, for every budget asked."""
+    discretize(context, _open_prospect(context))
+
+
+def discretize(context: Context, prospect: Prospect) -> None:
+    """The stage, wherever predictions and measurements come from."""
+    target, folder = context.config.target, context.run.genotype.parent
+    budgets_ms = order_budgets(context.config.discretize.budgets_ms or [target.budget_ms], say)
+    job = _make_job(context, prospect, _read_alphas(context))
+    sweep = sweep_budgets(budgets_ms, job.select)
+    if len(budgets_ms) > 1:
+        job.write_each(folder, sweep)
+    try:
+        outcome = pick_outcome(sweep, target.budget_ms)
+    except PromiseBroken:
+        refused_ms = target.budget_ms if target.budget_ms in sweep.refusals else max(sweep.refusals)
+        job.write_refusal(folder, refused_ms, sweep.refusals[refused_ms])
+        raise
+    job.write(folder, outcome)
+    console.print(summarize(sweep, job.argmax_beside(outcome), outcome.demands.budget_ms))
+    for error in sweep.refusals.values():
+        say(str(error))
+    if not prospect.table.trusted:
+        say(f"{prospect.table.describe()}: what was measured holds, but the certificate is marked provisional")
+
+
+def _read_alphas(context: Context) -> Alphas:
+    found, wanted = read_alphas(context.run.alphas), context.config.target.space
+    if found.space.name != wanted:
+        raise UserError(
+            f"{context.run.alphas} is of the space {found.space.name!r}, but [target] space = {wanted!r}; "
+            "run `pipeline search` again"
+        )
+    return found
+
+
+def _make_job(context: Context, prospect: Prospect, found: Alphas) -> Job:
+    settings, target, scores = context.config.discretize, context.config.target, found.scores()
+    by_kind = {kind.name: score.double().numpy() for kind, score in zip(found.space.kinds, scores, strict=True)}
+    return Job(
+        chooser=Chooser(found.space, by_kind, prospect.targets, settings.score_share),
+        argmax=argmax_genotype(found.space, scores),
+        measure=remember(prospect.measure, target.max_noise_floor),
+        rules=Rules(
+            settings.max_rounds,
+            target.max_noise_floor,
+            settings.candidates,
+            settings.difference,
+            _make_judge(context),
+        ),
+        limits=target,
+        circumstances=Circumstances(
+            settings.rule,
+            settings.rescoring,
+            prospect.device,
+            prospect.table,
+            sha256_of(context.run.alphas),
+        ),
+    )
+
+
+def _make_judge(context: Context) -> Judge | None:
+    config = context.config
+    if config.discretize.rescoring == "none":
+        return None
+    material = Material(
+        context.data, config.search.batch_size, config.compute.seed, config.data.augment, context.device
+    )
+    if config.discretize.rescoring == "race":
+        return partial(
+            judge_by_race, material=material, lr=config.search.weight_lr, first_steps=config.discretize.race_steps
+        )
+    weights = context.run.supernet_weights
+    return partial(judge_by_supernet, judge=SupernetJudge(context.search_skeleton, weights, material))
+
+
+def _open_prospect(context: Context) -> Prospect:
+    known = open_target_table(context)
+    predictors = {skeleton: known.predictor(skeleton) for skeleton in skeletons_of(context)}
+    validations = [predictor.validation for predictor in predictors.values()]
+    valid = all(validation is not None and validation.passed for validation in validations)
+    return Prospect(
+        make_targets(list(predictors), predictors.__getitem__),
+        TableState(valid, known.differences),
+        _with_progress(NetworkTimer(known.device)),
+        known.device.fingerprint.record(),
+    )
+
+
+def _with_progress(timer: NetworkTimer) -> Measure:
+    def measure(skeleton: Skeleton, genotype: Genotype) -> Measured:
+        with progress_bar() as bar:
+            task = bar.add_task("timing the network", total=100, note=f"{skeleton.cells} × {skeleton.channels}")
+            return timer.time(skeleton, genotype, lambda share: bar.update(task, completed=round(100 * share)))
+
+    return measure

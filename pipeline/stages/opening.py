@@ -1,0 +1,36 @@
+"""Opening a run: pipeline.toml, the flags given to this run before, and the flags given now."""
+
+from pathlib import Path
+from typing import Any
+
+from pipeline.config_file import Overrides, read_config
+from pipeline.console import say
+from pipeline.errors import UserError
+from pipeline.rundir import RunDir, read_json, write_json
+from pipeline.stages.context import Context
+
+
+def open_run(config_path: Path, name: str, flags: Overrides) -> Context:
+    """The context of a run. Flags win over flags of earlier commands of the same run, which win over the file."""
+    run = RunDir(config_path.absolute().parent, name)
+    given = {s: {k: v for k, v in values.items() if v is not None} for s, values in flags.items()}
+    earlier = _earlier_flags(run)
+    merged = {s: {**earlier.get(s, {}), **given.get(s, {})} for s in {*earlier, *given}}
+    config = read_config(config_path, merged)
+    kept = [
+        f"[{s}] {k} = {v!r}" for s, values in earlier.items() for k, v in values.items() if k not in given.get(s, {})
+    ]
+    if kept:
+        say(f"from earlier flags of the run {name!r}: {', '.join(kept)}")
+    if any(given.values()):
+        write_json(run.flags, merged)
+    return Context(config, run)
+
+
+def _earlier_flags(run: RunDir) -> dict[str, dict[str, Any]]:
+    if not run.flags.is_file():
+        return {}
+    record = read_json(run.flags)
+    if not isinstance(record, dict) or not all(isinstance(values, dict) for values in record.values()):
+        raise UserError(f"{run.flags} is damaged; delete it")
+    return record

@@ -1,0 +1,108 @@
+"""profile: times every site of the space on the target, calibrates on whole networks, and tests the prediction."""
+
+from pathlib import Path
+
+from rich.table import Table
+
+from pipeline.config import Config
+from pipeline.console import console, progress_bar, say
+from pipeline.latency.campaign import Campaign
+from pipeline.latency.devices import open_device
+from pipeline.latency.kit import read_kit_result
+from pipeline.latency.kit import write_kit as write_kit_folder
+from pipeline.latency.measure import Device, Effort
+from pipeline.latency.pictures import draw_costs, draw_predictions
+from pipeline.latency.profiling import Profile, profile_device, store_table
+from pipeline.latency.table import LatencyTable
+from pipeline.latency.validity import describe_validation
+from pipeline.space.skeleton import Skeleton
+from pipeline.stages.context import Context
+from pipeline.stages.tables import skeletons_of
+
+_DEAREST = 5
+_US_PER_MS = 1000.0
+
+
+def run(context: Context) -> None:
+    """Write the latency table of the target device."""
+    target = context.config.target
+    profile_on(context, open_device(target.device, target.threads, target.batch, context.config.profile.backend))
+
+
+def profile_on(context: Context, device: Device) -> None:
+    """The stage on any device."""
+    with progress_bar() as bar:
+        task = bar.add_task("profile", total=100, note="")
+        profile = profile_device(
+            device,
+            campaign_of(context),
+            _effort(context.config),
+            context.run.tables,
+            lambda share, note: bar.update(task, completed=round(100 * share), note=note),
+        )
+    _report(profile, campaign_of(context).skeletons)
+
+
+def write_kit(context: Context, folder: Path) -> None:
+    """`profile --write-kit`: the campaign as a folder for a machine without torch."""
+    target = context.config.target
+    with progress_bar() as bar:
+        task = bar.add_task("writing the kit", total=100, note="")
+        write_kit_folder(
+            campaign_of(context),
+            _effort(context.config),
+            target.threads,
+            target.batch,
+            folder,
+            lambda share: bar.update(task, completed=round(100 * share)),
+        )
+    say(f"{folder} is ready: copy it to the target and run `python time_kit.py` there")
+
+
+def use_kit(context: Context, result: Path) -> None:
+    """`profile --from-kit`: the table of the machine that measured the kit."""
+    campaign = campaign_of(context)
+    _report(store_table(read_kit_result(result, campaign), context.run.tables), campaign.skeletons)
+
+
+def campaign_of(context: Context) -> Campaign:
+    """What the configuration asks to be timed: the target network in every size that selection may choose."""
+    settings = context.config.profile
+    return Campaign(
+        skeletons=tuple(skeletons_of(context)),
+        precisions=tuple(dict.fromkeys(settings.precision)),
+        copies=settings.copies,
+        calibration_networks=settings.calibration_networks,
+        validation_networks=settings.validate_networks,
+    )
+
+
+def _effort(config: Config) -> Effort:
+    return Effort(rounds=config.profile.rounds, extra_rounds=config.profile.rounds // 2)
+
+
+def _report(profile: Profile, skeletons: tuple[Skeleton, ...]) -> None:
+    """Pictures beside the table, the dearest sites and the verdict on screen."""
+    for precision, column in profile.table.precisions.items():
+        for skeleton in skeletons:
+            entry = column.entry(skeleton)
+            if entry is not None:
+                size = f"{skeleton.cells}x{skeleton.channels}@{skeleton.resolution}px"
+                stem = f"{profile.path.with_suffix('').name}__{size}__{precision}"
+                draw_costs(column, skeleton, profile.table.fingerprint, profile.path.with_name(f"{stem}__costs.png"))
+                draw_predictions(column, entry, profile.path.with_name(f"{stem}__predictions.png"))
+                say(f"{size} {precision}: the table is {describe_validation(entry.validation)}")
+        say(f"{precision}: noise floor {column.noise_floor:.1%}")
+    console.print(_dearest_sites(profile.table))
+    if not profile.replaced:
+        say(f"the new figures miss the validity gate; {profile.path}, which passed it, was kept")
+    say(f"latency table: {profile.path}")
+
+
+def _dearest_sites(table: LatencyTable) -> Table:
+    rows = Table("dearest sites", *(f"{precision}, µs" for precision in table.precisions))
+    columns = list(table.precisions.values())
+    for key in sorted(columns[0].sites, key=lambda key: -columns[0].sites[key].p50_ms)[:_DEAREST]:
+        times = [column.sites.get(key) for column in columns]
+        rows.add_row(key, *("–" if time is None else f"{time.p50_ms * _US_PER_MS:.1f}" for time in times))
+    return rows

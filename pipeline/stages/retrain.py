@@ -1,0 +1,129 @@
+"""retrain: the chosen network trained on all training images, then tested once."""
+
+from dataclasses import asdict, replace
+from typing import Any, NamedTuple
+
+import torch
+
+from pipeline.console import say
+from pipeline.errors import UserError
+from pipeline.rundir import write_json
+from pipeline.selection.chosen import Chosen, read_chosen
+from pipeline.space.network import Network
+from pipeline.stages.context import Context
+from pipeline.stages.transfer import adopt_genotype
+from pipeline.training.checkpoint import hash_of
+from pipeline.training.data import ImageData, ImageSet
+from pipeline.training.data.splits import cut
+from pipeline.training.distributed import is_writer, joined, wait_for_all, world
+from pipeline.training.job import Job, Outcome
+from pipeline.training.loop import clear_checkpoints, train
+from pipeline.training.measures import Measures, measure, predict
+from pipeline.training.pictures import draw_all
+from pipeline.training.step import Normalization, model_of, seed_all
+from pipeline.training.trained import save_trained
+
+# settings that change how long training takes, but not what comes out of it
+_WITHOUT_EFFECT = {"checkpoint_s", "genotype"}
+
+
+def run(context: Context) -> None:
+    """Write weights, metrics and pictures; all ranks of a launcher train, the writer tests and writes."""
+    with joined(context.device) as device:
+        if is_writer() and context.config.retrain.genotype:
+            adopt_genotype(context)
+        wait_for_all()
+        chosen = read_chosen(context.run)
+        network = make_network(context, chosen).to(device)
+        job = make_job(context, chosen, device)
+        outcome = train(model_of(network), job)
+        if is_writer():
+            _finish(context, network, job, outcome)
+            clear_checkpoints(job)
+        wait_for_all()
+
+
+def make_network(context: Context, chosen: Chosen) -> Network:
+    """The network with weights that depend on the seed alone."""
+    config = context.config
+    seed_all(config.compute.seed)
+    network = Network(chosen.skeleton, chosen.genotype, auxiliary=config.retrain.auxiliary > 0)
+    return network.to(memory_format=torch.channels_last) if config.compute.channels_last else network
+
+
+def make_job(context: Context, chosen: Chosen, device: torch.device) -> Job:
+    """The training that the configuration describes."""
+    config, run = context.config, context.run
+    train_set, holdout = _split_training(context.data, config.retrain.holdout_share)
+    return Job(
+        config=config.retrain,
+        train=train_set,
+        holdout=holdout,
+        classes=context.data.classes,
+        normalize=Normalization(context.data.mean, context.data.std, device, config.compute.channels_last),
+        augment=config.data.augment,
+        device=device,
+        seed=config.compute.seed,
+        workers=config.compute.workers,
+        checkpoints=run.checkpoints("retrain"),
+        history=run.history("retrain"),
+        tensorboard=run.tensorboard("retrain"),
+        config_hash=hash_of(
+            {
+                "retrain": config.retrain.model_dump(exclude=_WITHOUT_EFFECT),
+                "data": config.data.model_dump(),
+                "data_hash": context.data.data_hash,
+                "seed": config.compute.seed,
+                "channels_last": config.compute.channels_last,
+                "skeleton": asdict(chosen.skeleton),
+                "genotype": chosen.genotype.record(),
+            }
+        ),
+    )
+
+
+class _Parts(NamedTuple):
+    train: ImageSet
+    holdout: ImageSet | None
+
+
+def _split_training(data: ImageData, holdout_share: float) -> _Parts:
+    """All training images, or some of each class kept aside."""
+    whole = data.train_all
+    if not holdout_share:
+        return _Parts(whole, None)
+    kept, taken = cut(whole.indices, whole.targets, holdout_share, data.seed)
+    if not len(taken):
+        raise UserError(f"[retrain] holdout_share = {holdout_share:g} leaves no image to judge by; raise it, or set 0")
+    return _Parts(replace(whole, indices=kept), replace(whole, indices=taken))
+
+
+def _finish(context: Context, network: Network, job: Job, outcome: Outcome) -> None:
+    """Weights, then the one look at the test set, then metrics and pictures."""
+    data, run = context.data, context.run
+    last = run.weights.with_name("last.safetensors")
+    if outcome.kind == "last":
+        last.unlink(missing_ok=True)
+    else:
+        network.load_state_dict(outcome.last)
+        save_trained(last, network, data.mean, data.std, data.labels)
+    network.load_state_dict(outcome.deployed)
+    save_trained(run.weights, network, data.mean, data.std, data.labels)
+    measures = measure(predict(network, data.test, job.normalize, job.workers))
+    write_json(run.metrics, _record(context, job, outcome, measures))
+    draw_all(run.weights.parent, outcome.history, measures, data.labels)
+    say(
+        f"test accuracy {measures.top1:.2%} (top-5 {measures.top5:.2%}, calibration error "
+        f"{measures.calibration_error:.1%}) on {measures.images} images"
+    )
+
+
+def _record(context: Context, job: Job, outcome: Outcome, measures: Measures) -> dict[str, Any]:
+    return {
+        **measures.record(context.data.labels),
+        "weights": outcome.kind,
+        "epochs": job.config.epochs,
+        "train_images": len(job.train),
+        "precision": outcome.precision,
+        "processes": world().size,
+    }

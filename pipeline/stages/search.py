@@ -1,0 +1,111 @@
+"""search: architecture parameters that fit the user's data and the budget."""
+
+from typing import NamedTuple
+
+from safetensors.torch import save_file
+
+from pipeline.console import say
+from pipeline.latency.validity import require_valid
+from pipeline.rundir import writing
+from pipeline.search.engine import Search
+from pipeline.search.loop import SearchFiles, SearchResult, run_search
+from pipeline.search.objective import Constraint
+from pipeline.selection.feasibility import check_feasible
+from pipeline.selection.limits import Limit
+from pipeline.selection.targets import Demands, Target, make_targets
+from pipeline.space.alphas import Alphas, write_alphas
+from pipeline.space.cells import Space
+from pipeline.space.extremes import cheapest_genotype, dearest_genotype
+from pipeline.space.score import relative_prices
+from pipeline.space.spaces import space_named
+from pipeline.stages import stage_named
+from pipeline.stages.context import Context
+from pipeline.stages.settings import settings_of
+from pipeline.stages.tables import TargetTable, open_target_table, skeletons_of
+from pipeline.training.checkpoint import hash_of
+from pipeline.training.distributed import is_writer, joined
+
+# settings that change how the search runs, but not what it finds
+_WITHOUT_EFFECT = ("search.checkpoint_s", "compute.workers")
+
+
+def run(context: Context) -> None:
+    """Write the architecture parameters and the supernet's weights; all ranks of a launcher search, one writes."""
+    constraint = make_constraint(context, open_target_table(context))
+    with joined(context.device) as device:
+        config = context.config
+        search = Search(config.search, config.compute, context.data, context.search_skeleton, constraint, device)
+        files = SearchFiles(
+            context.run.checkpoints("search"), context.run.history("search"), context.run.tensorboard("search")
+        )
+        result = run_search(search, files, _identity(context, constraint), config.search.checkpoint_s)
+        if is_writer():
+            _write(context, search, constraint, result)
+
+
+def make_constraint(context: Context, table: TargetTable) -> Constraint:
+    """The limits on the target network, after the table's validity and the limits' feasibility were checked."""
+    target, space = context.config.target, space_named(context.config.target.space)
+    predictors = {skeleton: table.predictor(skeleton) for skeleton in skeletons_of(context)}
+    for predictor in predictors.values():
+        warning = require_valid(predictor.validation, context.config.search.allow_unvalidated)
+        if warning:
+            say(f"provisional: {warning}")
+    if table.differences:
+        say(f"provisional: the latency table is of another machine ({'; '.join(table.differences)})")
+    demands = Demands(target.budget_ms, target.percentile, target.max_macs, target.max_params)
+    targets = make_targets(list(predictors), predictors.__getitem__)
+    spans = [_span(space, candidate, demands) for candidate in targets]
+    for span in spans:
+        say(span.describe())
+    check_feasible(space, targets, demands)
+    chosen = min(spans, key=lambda span: span.distance).target
+    prices = relative_prices(space, chosen.latency)
+    return Constraint(space, tuple(chosen.limits(demands)), tuple(prices), context.config.search.scale)
+
+
+class Span(NamedTuple):
+    """The fastest and the slowest network of a size, beside the limit."""
+
+    target: Target
+    limit: Limit
+    fastest_ms: float
+    slowest_ms: float
+
+    @property
+    def distance(self) -> float:
+        """How far the limit is from the middle: among several sizes the search takes the one it can steer best."""
+        return abs(self.limit.at_most - (self.fastest_ms + self.slowest_ms) / 2)
+
+    def describe(self) -> str:
+        size = f"{self.target.skeleton.cells} cells × {self.target.skeleton.channels} channels"
+        note = "; it does not bind" if self.limit.at_most >= self.slowest_ms else ""
+        return (
+            f"networks of {size} take {self.limit.show(self.fastest_ms)} to {self.limit.show(self.slowest_ms)} "
+            f"(predicted p50); the limit is {self.limit.show(self.limit.at_most)}{note}"
+        )
+
+
+def _span(space: Space, target: Target, demands: Demands) -> Span:
+    limit = target.limits(demands)[0]
+    fastest, slowest = (limit.costs.of(find(space, limit.costs)) for find in (cheapest_genotype, dearest_genotype))
+    return Span(target, limit, fastest, slowest)
+
+
+def _identity(context: Context, constraint: Constraint) -> str:
+    """What a checkpoint belongs to: everything that changes a bit of the result."""
+    settings = settings_of(context, stage_named("search"))
+    for name in _WITHOUT_EFFECT:
+        settings.pop(name)
+    limits = {limit.name: [limit.at_most, limit.costs.fixed] for limit in constraint.limits}
+    prices = [price.tolist() for price in constraint.prices]
+    return hash_of({"settings": settings, "data": context.data.data_hash, "limits": limits, "prices": prices})
+
+
+def _write(context: Context, search: Search, constraint: Constraint, result: SearchResult) -> None:
+    found = Alphas(constraint.space, constraint.scale, tuple(result.alphas), constraint.prices)
+    with writing(context.run.supernet_weights) as part:
+        save_file({name: tensor.contiguous() for name, tensor in search.state.supernet.state_dict().items()}, part)
+    write_alphas(context.run.alphas, found)
+    budget, expected_ms = constraint.limits[0], float(constraint.expected(result.alphas)[0])
+    say(f"search done: expected {budget.show(expected_ms)} for a limit of {budget.show(budget.at_most)}")

@@ -1,0 +1,95 @@
+"""The latency table of a run: found by the fingerprint of its target, for the networks around its skeletons."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipeline.stages.context import Context
+
+if TYPE_CHECKING:
+    from pipeline.latency.measure import Device
+    from pipeline.latency.predictor import Predictor
+    from pipeline.latency.table import LatencyTable
+    from pipeline.space.skeleton import Skeleton
+
+
+@dataclass(frozen=True)
+class TargetTable:
+    """The target device, opened, and what is known about it."""
+
+    device: "Device"
+    path: Path
+    table: "LatencyTable"
+
+    @property
+    def differences(self) -> list[str]:
+        """What differs between the table's machine and this one; not empty only under --allow-mismatch."""
+        from pipeline.latency.fingerprint import describe_differences
+
+        return describe_differences(self.table.fingerprint, self.device.fingerprint)
+
+    def predictor(self, skeleton: "Skeleton") -> "Predictor":
+        from pipeline.latency.predictor import Predictor
+
+        return Predictor(self.table, skeleton)
+
+
+def open_target_table(context: Context) -> TargetTable:
+    """The device and its table; a missing or foreign table is refused."""
+    from pipeline.latency.table import find_table
+
+    target, device, path = context.config.target, open_target(context), table_path(context)
+    return TargetTable(
+        device, path, find_table(context.run.tables, device.fingerprint, target.space, path, target.allow_mismatch)
+    )
+
+
+def open_target(context: Context) -> "Device":
+    from pipeline.latency.devices import open_device
+
+    target = context.config.target
+    return open_device(target.device, target.threads, target.batch)
+
+
+def table_path(context: Context) -> Path:
+    """Where the table lies, or will lie."""
+    from pipeline.latency.table import table_name
+
+    target = context.config.target
+    if target.table:
+        return context.run.project / target.table
+    return context.run.tables / table_name(open_target(context).fingerprint, target.space)
+
+
+def skeletons_of(context: Context) -> "Sequence[Skeleton]":
+    """Every skeleton that networks may be selected in."""
+    from pipeline.selection.targets import skeleton_grid
+
+    settings = context.config.discretize
+    return skeleton_grid(context.target_skeleton, settings.cells_grid, settings.channels_grid)
+
+
+def table_hash(context: Context) -> str | None:
+    """The sha256 of what the table says about this run's networks; other skeletons in the same file do not matter.
+
+    None where the table does not know them all.
+    """
+    from pipeline.latency.table import read_table
+    from pipeline.space.plan import all_sites
+
+    path = table_path(context)
+    if not path.is_file():
+        return None
+    table, known = read_table(path), []
+    for skeleton in skeletons_of(context):
+        column = table.precisions.get("fp32")
+        entry = None if column is None else column.entry(skeleton)
+        sites = [] if column is None else [column.sites.get(site.key) for site in all_sites(skeleton)]
+        if entry is None or None in sites:
+            return None
+        known.append([entry.model_dump(mode="json"), [site.model_dump() for site in sites if site]])
+    text = json.dumps([table.fingerprint.record(), known], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()

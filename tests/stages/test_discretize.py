@@ -1,0 +1,238 @@
+"""The discretize stage on a fake device: its files, several budgets, the classic rule, rescoring, and bad input."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from pipeline.config import Config
+from pipeline.config_file import make_config
+from pipeline.errors import PromiseBroken, UserError
+from pipeline.rundir import RunDir, read_json
+from pipeline.selection.chosen import read_chosen
+from pipeline.selection.records import TableState
+from pipeline.selection.targets import make_targets, skeleton_grid
+from pipeline.space.alphas import Alphas, write_alphas
+from pipeline.space.extremes import cheapest_genotype, dearest_genotype
+from pipeline.space.genotype import genotype_from_record, read_genotype
+from pipeline.space.plan import count_macs
+from pipeline.space.score import argmax_genotype, genotype_score
+from pipeline.space.skeleton import Skeleton
+from pipeline.space.spaces import space_named
+from pipeline.stages.context import Context
+from pipeline.stages.discretize import Prospect, discretize
+from tests.selection.fakes import DARTS, FakeDevice, FakePredictor
+
+SKELETON = Skeleton("darts", 3, 8, 16, 10, in_channels=1)
+
+
+def bounds_ms() -> tuple[float, float]:
+    costs = FakePredictor(SKELETON).costs()
+    return costs.of(cheapest_genotype(DARTS, costs)), costs.of(dearest_genotype(DARTS, costs))
+
+
+def budget_at(share: float) -> float:
+    low, high = bounds_ms()
+    return round(low + share * (high - low), 3)
+
+
+def make_context(folder: Path, seed: int = 0, **sections: dict[str, Any]) -> Context:
+    target = {"cells": 3, "channels": 8, "max_macs": 0, "budget_ms": budget_at(0.25), **sections.pop("target", {})}
+    config: Config = make_config({"target": target, **sections}, "the test")
+    context = Context(config, RunDir(folder, "test"))
+    rng = np.random.default_rng(seed)
+    space = space_named(config.target.space)
+    shapes = [(len(kind.edges), len(kind.operations)) for kind in space.kinds]
+    alphas = tuple(torch.from_numpy(rng.normal(size=shape)).float() for shape in shapes)
+    write_alphas(context.run.alphas, Alphas(space, "off", alphas, tuple(torch.ones(shape) for shape in shapes)))
+    return context
+
+
+def run_with(context: Context, device: FakeDevice, validated: bool = True) -> None:
+    grids = context.config.discretize
+    skeletons = skeleton_grid(SKELETON, grids.cells_grid, grids.channels_grid)
+    targets = make_targets(skeletons, FakePredictor)
+    discretize(context, Prospect(targets, TableState(validated), device, {"device": "fake"}))
+
+
+def test_the_three_files_agree(tmp_path: Path) -> None:
+    context = make_context(tmp_path)
+    run_with(context, FakeDevice(lambda ms: 1.1 * ms))
+    run, budget = context.run, context.config.target.budget_ms
+    genotype, certificate, selection = read_genotype(run.genotype), read_json(run.certificate), read_json(run.selection)
+    predicted = FakePredictor(SKELETON).predict(genotype).ms
+    assert certificate["predicted_ms"] == pytest.approx(predicted)
+    assert certificate["measured_ms"]["p50"] == pytest.approx(1.1 * predicted)
+    assert certificate["measured_ms"]["p50"] <= budget == certificate["budget_ms"]
+    assert certificate["fits"] is True and certificate["provisional"] is False
+    assert [step["fits"] for step in certificate["iterations"]] == [False, True]
+    assert selection["skeleton"] == {"space": "darts", "cells": 3, "channels": 8, "resolution": 16, "classes": 10,
+                                     "in_channels": 1, "stem": "auto"}  # fmt: skip
+    assert selection["chosen"]["macs"] == count_macs(SKELETON, genotype)
+    assert [c["fate"] for c in selection["candidates"]] == ["over budget", "chosen"]
+    assert selection["gap"] <= 1e-6 and selection["solve_seconds"] > 0
+    chosen = read_chosen(run)
+    assert (chosen.skeleton, chosen.genotype.record()) == (SKELETON, genotype.record())
+    assert (chosen.budget_ms, chosen.percentile) == (budget, 50)
+
+
+def test_selection_records_what_argmax_would_have_chosen(tmp_path: Path) -> None:
+    from pipeline.space.alphas import read_alphas
+
+    context = make_context(tmp_path)
+    run_with(context, FakeDevice(lambda ms: ms))
+    found = read_alphas(context.run.alphas)
+    argmax = argmax_genotype(DARTS, found.scores())
+    record = read_json(context.run.selection)["argmax"]
+    assert genotype_from_record(record["genotype"]) == argmax
+    assert record["score"] == pytest.approx(genotype_score(DARTS, found.scores(), argmax), abs=1e-5)
+    assert record["predicted_ms"] == pytest.approx(FakePredictor(SKELETON).predict(argmax).ms)
+    assert record["within_limits"] is False
+    assert record["score"] > read_json(context.run.selection)["chosen"]["score"]
+
+
+def test_noise_and_an_unvalidated_table_make_a_certificate_provisional(tmp_path: Path) -> None:
+    context = make_context(tmp_path, target={"max_noise_floor": 0.25})
+    run_with(context, FakeDevice(lambda ms: ms, [0.1]))
+    assert read_json(context.run.certificate)["provisional"] is True
+    run_with(context, FakeDevice(lambda ms: ms, [0.01]), validated=False)
+    assert read_json(context.run.certificate)["provisional"] is True
+
+
+def test_every_budget_gets_its_files_and_the_target_budget_is_trained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    budgets = [budget_at(share) for share in (0.4, 0.1, 0.25)]
+    context = make_context(tmp_path, discretize={"budgets_ms": budgets})
+    run_with(context, FakeDevice(lambda ms: ms))
+    folder = context.run.genotype.parent
+    scores = []
+    for budget in sorted(budgets):
+        own = folder / f"{budget:g}ms"
+        assert read_json(own / "certificate.json")["measured_ms"]["p50"] <= budget
+        scores.append(read_json(own / "selection.json")["chosen"]["score"])
+        read_genotype(own / "genotype.json")
+    assert scores == sorted(scores)
+    assert read_json(context.run.certificate)["budget_ms"] == budget_at(0.25)
+    assert (folder / "pareto.png").read_bytes().startswith(b"\x89PNG")
+    assert "rising order" in capsys.readouterr().err
+
+
+def test_the_largest_budget_that_fits_is_trained_when_the_target_budget_is_not_asked(tmp_path: Path) -> None:
+    low, _ = bounds_ms()
+    hopeless, small, large = 0.5 * low, budget_at(0.1), budget_at(0.3)
+    context = make_context(tmp_path, discretize={"budgets_ms": [hopeless, small, large]})
+    run_with(context, FakeDevice(lambda ms: ms))
+    assert read_json(context.run.certificate)["budget_ms"] == large
+    refused = context.run.genotype.parent / f"{hopeless:g}ms"
+    assert read_json(refused / "certificate.json")["fits"] is False
+    assert not (refused / "genotype.json").exists()
+
+
+def test_a_network_is_measured_once_for_all_budgets(tmp_path: Path) -> None:
+    device = FakeDevice(lambda ms: ms)
+    run_with(make_context(tmp_path, discretize={"budgets_ms": [100.0, 200.0], "max_rounds": 1}), device)
+    assert len(device.calls) == 1
+
+
+def test_a_broken_promise_leaves_nothing_to_train(tmp_path: Path) -> None:
+    context = make_context(tmp_path)
+    run_with(context, FakeDevice(lambda ms: ms))
+    read_chosen(context.run)
+    with pytest.raises(PromiseBroken, match="cannot be kept"):
+        run_with(context, FakeDevice(lambda ms: ms + 1000))
+    certificate = read_json(context.run.certificate)
+    assert certificate["fits"] is False
+    assert certificate["iterations"][-1]["measured_ms"]["p50"] > 1000
+    with pytest.raises(UserError, match="pipeline discretize"):
+        read_chosen(context.run)
+
+
+def test_contradicting_limits_are_named(tmp_path: Path) -> None:
+    with pytest.raises(PromiseBroken, match=r"max_macs = 0\.00 M MACs cannot be kept"):
+        run_with(make_context(tmp_path, target={"max_macs": 1000}), FakeDevice(lambda ms: ms))
+    device = FakeDevice(lambda ms: ms)
+    with pytest.raises(PromiseBroken, match=r"budget_ms = .* cannot be kept"):
+        run_with(make_context(tmp_path, target={"budget_ms": 0.01}), device)
+    assert len(device.calls) == 1  # the fastest network was measured to prove it
+
+
+def test_a_grid_fills_the_budget(tmp_path: Path) -> None:
+    sizes = []
+    for budget in (1.2, 6.0, 60.0):
+        context = make_context(
+            tmp_path, target={"budget_ms": budget}, discretize={"channels_grid": [8, 16], "cells_grid": [3, 5]}
+        )
+        run_with(context, FakeDevice(lambda ms: ms))
+        chosen = read_chosen(context.run)
+        sizes.append((chosen.skeleton.cells, chosen.skeleton.channels))
+        assert len(read_json(context.run.selection)["sizes"]) >= 1
+    assert sizes[0] == (3, 8)
+    assert sizes[-1] == (5, 16)
+
+
+def test_argmax_is_taken_if_it_fits_and_refused_otherwise(tmp_path: Path) -> None:
+    context = make_context(tmp_path, target={"budget_ms": 100.0}, discretize={"rule": "argmax"})
+    run_with(context, FakeDevice(lambda ms: ms))
+    selection = read_json(context.run.selection)
+    assert selection["chosen"]["genotype"] == selection["argmax"]["genotype"]
+    with pytest.raises(PromiseBroken, match="cannot be kept"):
+        run_with(make_context(tmp_path, discretize={"rule": "argmax"}), FakeDevice(lambda ms: ms))
+
+
+def test_a_race_decides_among_different_networks_that_fit(tmp_path: Path) -> None:
+    context = make_context(
+        tmp_path,
+        data={"validation_share": 0.03, "augment": "none"},
+        compute={"threads": 1},
+        discretize={"rescoring": "race", "candidates": 3, "difference": 4, "race_steps": 1},
+    )
+    run_with(context, FakeDevice(lambda ms: 0.99 * ms))
+    judged = [c for c in read_json(context.run.selection)["candidates"] if "validation_loss" in c]
+    assert len(judged) == 3
+    assert sorted(c["trained_steps"] for c in judged) == [1, 3, 3]
+    winner = next(c for c in judged if c["fate"] == "chosen")
+    assert winner["validation_loss"] == min(c["validation_loss"] for c in judged if c["trained_steps"] == 3)
+    assert read_chosen(context.run).genotype.record() == winner["genotype"]
+    chosen = read_json(context.run.certificate)
+    assert chosen["measured_ms"]["p50"] == winner["measured_ms"]["p50"] <= context.config.target.budget_ms
+
+
+def test_bad_input(tmp_path: Path) -> None:
+    device = FakeDevice(lambda ms: ms)
+    with pytest.raises(UserError, match="names 5 ms twice"):
+        run_with(make_context(tmp_path, discretize={"budgets_ms": [5.0, 3.0, 5.0]}), device)
+    with pytest.raises(UserError, match="greater than 0"):
+        make_context(tmp_path, discretize={"budgets_ms": [-1.0]})
+    context = make_context(tmp_path, target={"space": "nasbench201"})
+    other = make_context(tmp_path)
+    write_alphas(
+        other.run.alphas,
+        Alphas(space_named("nasbench201"), "off", (torch.zeros(6, 5),), (torch.ones(6, 5),)),
+    )
+    with pytest.raises(UserError, match="is of the space 'nasbench201'"):
+        run_with(other, device)
+    write_alphas(
+        context.run.alphas,
+        Alphas(space_named("nasbench201"), "off", (torch.full((6, 5), torch.nan),), (torch.ones(6, 5),)),
+    )
+    with pytest.raises(UserError, match="not finite"):
+        run_with(context, device)
+    assert device.calls == []
+
+
+def test_files_of_another_network_are_not_trained(tmp_path: Path) -> None:
+    context = make_context(tmp_path)
+    with pytest.raises(UserError, match="pipeline discretize"):
+        read_chosen(context.run)
+    run_with(context, FakeDevice(lambda ms: ms))
+    certificate = context.run.certificate.read_text()
+    run_with(make_context(tmp_path, seed=1), FakeDevice(lambda ms: ms))
+    context.run.certificate.write_text(certificate)
+    with pytest.raises(UserError, match="another network"):
+        read_chosen(context.run)
+    context.run.genotype.write_text('{"space": "darts"}')
+    with pytest.raises(UserError):
+        read_chosen(context.run)

@@ -1,0 +1,81 @@
+"""The profile stage on a fake device: its files, sizes of the grid, and that a killed one goes on."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.config_file import make_config
+from pipeline.errors import UserError
+from pipeline.latency.predictor import Predictor
+from pipeline.latency.table import read_table, table_name
+from pipeline.rundir import RunDir
+from pipeline.stages import profile as stage
+from pipeline.stages.context import Context
+from tests.latency.fakes import FINGERPRINT, FakeDevice
+
+PROFILE = {"rounds": 2, "copies": 2, "calibration_networks": 4, "validate_networks": 3}
+TARGET = {"space": "nasbench201", "cells": 1, "channels": 4}
+
+
+def make_context(folder: Path, **sections: dict[str, Any]) -> Context:
+    profile = {**PROFILE, **sections.pop("profile", {})}
+    target = {**TARGET, **sections.pop("target", {})}
+    return Context(make_config({"target": target, "profile": profile, **sections}, "the test"), RunDir(folder, "test"))
+
+
+def test_a_table_and_its_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    context = make_context(tmp_path)
+    stage.profile_on(context, FakeDevice())
+    path = context.run.tables / table_name(FINGERPRINT, "nasbench201")
+    predictor = Predictor(read_table(path), context.target_skeleton)
+    assert predictor.validation is not None and predictor.validation.networks == 3
+    stem = path.with_suffix("").name
+    assert {p.name for p in context.run.tables.iterdir()} == {
+        path.name,
+        f"{stem}__1x4@16px__fp32__costs.png",
+        f"{stem}__1x4@16px__fp32__predictions.png",
+    }
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "valid: on 3 other networks" in shown.err and "dearest sites" in shown.err
+
+
+def test_every_size_of_the_grid_is_calibrated(tmp_path: Path) -> None:
+    context = make_context(tmp_path, discretize={"channels_grid": [4, 8]}, profile={"validate_networks": 0})
+    stage.profile_on(context, FakeDevice())
+    table = read_table(context.run.tables / table_name(FINGERPRINT, "nasbench201"))
+    assert [entry.skeleton["channels"] for entry in table.column("fp32").skeletons] == [4, 8]
+    assert all(entry.validation is None for entry in table.column("fp32").skeletons)
+
+
+def test_a_kept_table_is_said_to_be_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    context = make_context(tmp_path)
+    stage.profile_on(context, FakeDevice())
+    stage.profile_on(make_context(tmp_path, profile={"validate_networks": 0}), FakeDevice())
+    assert "which passed it, was kept" in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_int8_needs_onnxruntime(tmp_path: Path) -> None:
+    context = make_context(tmp_path, profile={"precision": ["int8"]})
+    with pytest.raises(UserError, match="onnxruntime only"):
+        stage.profile_on(context, FakeDevice())
+    assert not list(context.run.tables.glob("*.json"))
+
+
+def test_a_device_that_is_not_there_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="threads"):
+        stage.run(make_context(tmp_path, target={"threads": 9999}))
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_kit_of_a_configuration_comes_back_as_its_table(tmp_path: Path) -> None:
+    """Written, timed by the kit's own script, and read: only under the configuration that wrote it."""
+    from pipeline.latency.kit_script import RESULT_FILE
+
+    context = make_context(tmp_path, profile={"rounds": 1})
+    stage.write_kit(context, tmp_path / "kit")
+    assert (tmp_path / "kit" / "time_kit.py").is_file()
+    with pytest.raises(UserError, match="cannot read"):
+        stage.use_kit(context, tmp_path / "kit" / RESULT_FILE)
+    assert not context.run.tables.exists()

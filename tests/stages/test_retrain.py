@@ -1,0 +1,127 @@
+"""The retrain stage from a run on disk: what it leaves, that it repeats to the byte, and transfer with a fake clock."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from pipeline.config import ComputeConfig, Config, DataConfig, RetrainConfig, TargetConfig
+from pipeline.errors import PromiseBroken, UserError
+from pipeline.presets import preset
+from pipeline.rundir import RunDir, write_json
+from pipeline.selection.certificate import Measured
+from pipeline.selection.chosen import read_chosen
+from pipeline.selection.records import genotype_hash
+from pipeline.space.genotype import Genotype, genotype_from_record
+from pipeline.stages import retrain
+from pipeline.stages.context import Context
+from pipeline.stages.transfer import adopt_genotype
+from pipeline.training.checkpoint import Checkpoints
+from pipeline.training.trained import read_trained
+from tests.conftest import DARTS_V2_RECORD
+
+
+def make_context(project: Path, **settings: Any) -> Context:
+    recipe = {"epochs": 2, "batch_size": 64, "lr": 0.1, "precision": "float32", "ema": 0.9, **settings}
+    config = Config(
+        data=DataConfig(resolution=8, test_share=0.7),
+        compute=ComputeConfig(threads=1, device="cpu"),
+        target=TargetConfig(cells=3, channels=4, budget_ms=1.0),
+        retrain=RetrainConfig(**recipe),
+    )
+    return Context(config, RunDir(project, "demo"))
+
+
+def choose(context: Context) -> Context:
+    """The files that discretize leaves."""
+    genotype = genotype_from_record(DARTS_V2_RECORD)
+    write_json(context.run.genotype, {**genotype.record(), "skeleton": asdict(context.target_skeleton)})
+    certificate = {"budget_ms": 1.0, "percentile": 50, "fits": True, "genotype_sha256": genotype_hash(genotype)}
+    write_json(context.run.certificate, certificate)
+    return context
+
+
+def test_weights_metrics_and_pictures_agree(tmp_path: Path) -> None:
+    context = choose(make_context(tmp_path, holdout_share=0.1))
+    retrain.run(context)
+    trained, metrics = read_trained(context.run.weights), json.loads(context.run.metrics.read_text())
+    pixels = torch.stack([image for image, _ in context.data.test]).float() / 255
+    labels = torch.tensor([label for _, label in context.data.test])
+    mean, std = (torch.tensor(values).view(1, -1, 1, 1) for values in (trained.mean, trained.std))
+    with torch.no_grad():
+        answers = trained.network((pixels - mean) / std).argmax(1)
+    assert metrics["test_accuracy"] == pytest.approx(float((answers == labels).double().mean()))
+    assert metrics["weights"] == "averaged, best epoch" and metrics["test_images"] == len(labels)
+    assert metrics["train_images"] == pytest.approx(0.9 * len(context.data.train_all), abs=2)
+    files = {path.name for path in context.run.weights.parent.iterdir()}
+    assert files >= {"curves.png", "confusion.png", "calibration.png", "history.jsonl", "last.safetensors"}
+    assert not list(context.run.checkpoints("retrain").rglob("*.pt"))
+    assert list(context.run.tensorboard("retrain").iterdir())
+
+
+@pytest.mark.slow
+def test_the_demo_learns_the_digits(tmp_path: Path) -> None:
+    context = choose(Context(preset("digits"), RunDir(tmp_path, "demo")))
+    retrain.run(context)
+    assert json.loads(context.run.metrics.read_text())["test_accuracy"] >= 0.97
+
+
+def test_the_same_configuration_gives_the_same_bytes(tmp_path: Path) -> None:
+    contexts = [choose(make_context(tmp_path / name, epochs=1)) for name in ("a", "b")]
+    for context in contexts:
+        retrain.run(context)
+    first, second = ((context.run.weights.read_bytes(), context.run.metrics.read_bytes()) for context in contexts)
+    assert first == second
+
+
+def test_a_checkpoint_of_another_recipe_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Checkpoints, "clear", lambda self: None)
+    retrain.run(choose(make_context(tmp_path, epochs=1)))
+    with pytest.raises(UserError, match="another configuration"):
+        retrain.run(make_context(tmp_path, epochs=2))
+    retrain.run(make_context(tmp_path, epochs=1, checkpoint_s=1.0))  # how often to save is no part of the recipe
+
+
+def test_without_a_selection_the_command_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="pipeline discretize"):
+        retrain.run(make_context(tmp_path))
+
+
+class Clock:
+    """Measurements as given, one after the other."""
+
+    def __init__(self, *measured: Measured) -> None:
+        self.left = list(measured)
+
+    def __call__(self, skeleton: object, genotype: Genotype) -> Measured:
+        return self.left.pop(0)
+
+
+GOOD, NOISY, SLOW = Measured(0.9, 1.1, 1.2, 0.01), Measured(0.9, 1.1, 1.2, 0.3), Measured(1.1, 1.2, 1.3, 0.01)
+
+
+def transfer_context(project: Path) -> Context:
+    write_json(project / "found.json", DARTS_V2_RECORD)
+    return make_context(project, genotype="found.json")
+
+
+def test_a_transferred_genotype_gets_its_own_certificate_once(tmp_path: Path) -> None:
+    context = transfer_context(tmp_path)
+    adopt_genotype(context, Clock(NOISY, GOOD))
+    chosen = read_chosen(context.run)
+    assert chosen.skeleton == context.target_skeleton
+    assert chosen.genotype.canonical() == genotype_from_record(DARTS_V2_RECORD).canonical()
+    assert chosen.certificate["measured_ms"] == {"p50": 0.9, "p95": 1.1, "p99": 1.2}
+    assert chosen.certificate["transferred"] and not chosen.certificate["provisional"]
+    adopt_genotype(context, Clock())  # known by now
+
+
+@pytest.mark.parametrize(("clock", "match"), [(Clock(SLOW), "over the budget"), (Clock(NOISY, NOISY, NOISY), "noisy")])
+def test_a_transferred_genotype_that_cannot_be_certified_is_refused(tmp_path: Path, clock: Clock, match: str) -> None:
+    context = transfer_context(tmp_path)
+    with pytest.raises(PromiseBroken, match=match):
+        adopt_genotype(context, clock)
+    assert not context.run.genotype.exists() and not context.run.certificate.exists()

@@ -1,0 +1,122 @@
+"""The command line: exit codes, one sentence for every mistake, JSON alone on stdout."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from pipeline.cli import main
+from tests.conftest import DARTS_V2_RECORD
+
+ROOT = Path(__file__).parent.parent
+
+
+class Done(NamedTuple):
+    """How a command ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Run = Callable[..., Done]
+
+
+@pytest.fixture
+def pipeline(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """The console script in this process, which has torch loaded already."""
+
+    def run(*arguments: str, cwd: Path) -> Done:
+        monkeypatch.chdir(cwd)
+        monkeypatch.setattr(sys, "argv", ["pipeline", *arguments])
+        monkeypatch.setenv("COLUMNS", "200")
+        with pytest.raises(SystemExit) as stop:
+            main()
+        return Done(int(stop.value.code or 0), *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "pipeline.toml").write_text((ROOT / "pipeline.toml").read_text())
+    (tmp_path / "genotype.json").write_text(json.dumps(DARTS_V2_RECORD))
+    return tmp_path
+
+
+def refused(done: Done, *parts: str, code: int = 2) -> None:
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    for part in parts:
+        assert part in done.stderr
+
+
+def test_help_needs_no_torch() -> None:
+    code = "import sys; from pipeline import cli; sys.exit('torch' in sys.modules or 'onnxruntime' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_help_lists_every_command(pipeline: Run, tmp_path: Path) -> None:
+    done = pipeline("--help", cwd=tmp_path)
+    assert done.returncode == 0
+    for command in ("init", "profile", "search", "discretize", "retrain", "export", "run", "inspect", "bench"):
+        assert f" {command} " in done.stdout
+
+
+def test_inspect_prints_the_published_counts(pipeline: Run, project: Path) -> None:
+    size = ["--cells", "14", "--channels", "48", "--resolution", "224", "--classes", "1000"]
+    done = pipeline("inspect", "--genotype", "genotype.json", *size, "--json", cwd=project)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["params"], found["macs"], found["measured_ms"]) == (4_718_752, 529_911_552, None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["inspect"], ["--genotype", "--run"]),
+        (["inspect", "--genotype", "nothing.json"], ["nothing.json"]),
+        (["inspect", "--genotype", "genotype.json", "--resolution", "30"], ["30 px", "32 px"]),
+        (["inspect", "--genotype", "genotype.json", "--device", "tpu", "--measure"], ["tpu"]),
+        (["inspect", "--run", "a/b"], ["cannot name a run"]),
+        (["inspect", "--run", "none"], ["discretize"]),
+        (["bench", "genotype.json"], ["genotype.json", "ONNX"]),
+        (["bench", "nothing.onnx"], ["nothing.onnx"]),
+        (["init", "--preset", "mnist"], ["mnist", "digits"]),
+        (["init"], ["--force"]),
+        (["search", "--budget-ms", "-1"], ["budget_ms"]),
+        (["search", "--budget-ms", "nan"], ["budget_ms"]),
+        (["search", "--budget-ms", "soon"], ["budget-ms"]),
+        (["discretize", "--budget-ms", "5,x"], ["5,x"]),
+        (["search", "--method", "random"], ["[search] method", "idarts"]),
+        (["search", "--percentile", "75"], ["percentile"]),
+        (["export", "--format", "tflite"], ["onnx"]),
+        (["run", "--run", "../up"], ["cannot name a run"]),
+        (["run", "--config", "other.toml"], ["other.toml", "pipeline init"]),
+        (["serach"], ["search"]),
+    ],
+    ids=" ".join,
+)
+def test_mistakes_get_a_sentence(pipeline: Run, project: Path, arguments: list[str], parts: list[str]) -> None:
+    before = sorted(path.name for path in project.iterdir())
+    refused(pipeline(*arguments, cwd=project), *parts)
+    assert sorted(path.name for path in project.iterdir()) == before, "nothing half-written"
+
+
+@pytest.mark.parametrize(
+    ("command", "maker"), [("discretize", "profile"), ("retrain", "discretize"), ("export", "discretize")]
+)
+def test_a_missing_input_names_the_command_that_makes_it(
+    pipeline: Run, project: Path, command: str, maker: str
+) -> None:
+    refused(pipeline(command, cwd=project), f"`pipeline {maker}`")
+
+
+def test_a_read_only_place_is_one_sentence(pipeline: Run, project: Path) -> None:
+    (project / "runs").write_text("a file where the folder should be")
+    refused(pipeline("search", cwd=project), "runs")
