@@ -1,5 +1,6 @@
 """The commands: one short function each. Whatever is heavy is imported inside the function."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -217,6 +218,8 @@ def bench(
 
 def main() -> None:
     """The console script: every error a user may see is caught here, once."""
+    # idle torch threads spin by default; on a machine with other work that starves the ones that compute
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
         status = app(standalone_mode=False)
     except PipelineError as error:

@@ -165,7 +165,7 @@ class DiscretizeConfig(Section):
     """How the cell is cut out of the search result."""
 
     rule: Literal["best", "argmax"] = "best"
-    """best: the highest score that fits all limits; argmax: the classic two strongest inputs, refused when over budget."""
+    """best: the highest score that fits all limits; argmax: the classic strongest inputs, refused when over budget."""
     max_rounds: Count = 5
     """How often the limit is corrected and solved again after a measurement."""
     budgets_ms: list[Positive] = []
@@ -175,7 +175,7 @@ class DiscretizeConfig(Section):
     channels_grid: list[Count] = []
     """Widths to choose from, likewise; empty for [target] channels. `pipeline profile` times every size named here."""
     score_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.9
-    """A larger network is taken while its cell keeps this share of what the search found (random cell 0, best cell 1)."""
+    """A larger network is taken while its cell keeps this share of what the search found (random 0, best 1)."""
     rescoring: Literal["none", "supernet", "race"] = "none"
     """Compare several cells on validation data: with the supernet's weights, or by a race of short trainings."""
     candidates: Annotated[int, Field(ge=2)] = 8
@@ -226,7 +226,7 @@ class RetrainConfig(Section):
     ema: Share = 0.999
     """Decay of the averaged weights that are deployed; 0 deploys the last ones."""
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    """Arithmetic of the training steps; auto is mixed precision on CUDA, and bfloat16 on a CPU where it measures faster."""
+    """Arithmetic of the training steps; auto is mixed precision on CUDA, bfloat16 on a CPU where it measures faster."""
     compile: bool = False
     """Compile the network with torch.compile; needs drop_path = 0, whose rate changes every epoch."""
     checkpoint_s: Positive = 60.0

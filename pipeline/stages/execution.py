@@ -1,9 +1,11 @@
 """Running stages: which are up to date, and what a finished one leaves behind as its record."""
 
 import importlib
+import os
 import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from types import ModuleType
 
 from pipeline.config_file import render_config
 from pipeline.console import say
@@ -14,12 +16,17 @@ from pipeline.stages.context import Context
 from pipeline.stages.environment import describe_environment
 from pipeline.stages.settings import settings_of
 
+_AFTER_TRANSFER = ("retrain", "export")
 _UP_TO_DATE = "up to date (inputs, settings and outputs are unchanged)"
 
 
 def run_stage(context: Context, stage: Stage, force: bool = False) -> None:
     """Run one stage, unless it is up to date; `force` runs it from the start all the same."""
+    if _is_follower():
+        _module(stage).run(context)
+        return
     with context.run.locked():
+        _adopt_genotype(context, stage)
         if force:
             shutil.rmtree(context.run.checkpoints(stage.name), ignore_errors=True)
         elif not list(changes_since(context, stage)):
@@ -29,9 +36,11 @@ def run_stage(context: Context, stage: Stage, force: bool = False) -> None:
 
 
 def run_all(context: Context) -> None:
-    """Every stage in order, without those that are up to date."""
+    """Every stage in order, without those that are up to date; with a genotype from elsewhere, training and export."""
+    stages = [stage for stage in STAGES if not context.config.retrain.genotype or stage.name in _AFTER_TRANSFER]
     with context.run.locked():
-        for stage in STAGES:
+        for stage in stages:
+            _adopt_genotype(context, stage)
             changes = list(changes_since(context, stage))
             if changes:
                 say(f"▶ {stage.name}: {'; '.join(changes)}")
@@ -40,13 +49,30 @@ def run_all(context: Context) -> None:
                 say(f"✓ {stage.name}: {_UP_TO_DATE}")
 
 
+def _adopt_genotype(context: Context, stage: Stage) -> None:
+    """A genotype from elsewhere takes the place of a selected one, with a certificate of its own."""
+    if stage.name == "retrain" and context.config.retrain.genotype:
+        from pipeline.stages.transfer import adopt_genotype
+
+        adopt_genotype(context)
+
+
+def _is_follower() -> bool:
+    """A process that a launcher started beside the first one: it computes, and the first one keeps the books."""
+    return int(os.environ.get("RANK", "0")) > 0
+
+
+def _module(stage: Stage) -> ModuleType:
+    return importlib.import_module(f"pipeline.stages.{stage.name}")
+
+
 def _run_locked(context: Context, stage: Stage) -> None:
     inputs = require(context, stage.reads)
     heading = f"The resolved configuration of the run {context.run.name}."
     write_text(context.run.config, render_config(context.config, heading))
     write_json(context.run.environment, describe_environment(context))
     write_json(context.run.splits, context.data.split_record())
-    importlib.import_module(f"pipeline.stages.{stage.name}").run(context)
+    _module(stage).run(context)
     record = {
         "stage": stage.name,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),

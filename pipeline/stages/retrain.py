@@ -11,7 +11,6 @@ from pipeline.rundir import write_json
 from pipeline.selection.chosen import Chosen, read_chosen
 from pipeline.space.network import Network
 from pipeline.stages.context import Context
-from pipeline.stages.transfer import adopt_genotype
 from pipeline.training.checkpoint import hash_of
 from pipeline.training.data import ImageData, ImageSet
 from pipeline.training.data.splits import cut
@@ -30,8 +29,6 @@ _WITHOUT_EFFECT = {"checkpoint_s", "genotype"}
 def run(context: Context) -> None:
     """Write weights, metrics and pictures; all ranks of a launcher train, the writer tests and writes."""
     with joined(context.device) as device:
-        if is_writer() and context.config.retrain.genotype:
-            adopt_genotype(context)
         wait_for_all()
         chosen = read_chosen(context.run)
         network = make_network(context, chosen).to(device)

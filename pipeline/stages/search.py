@@ -6,6 +6,7 @@ from safetensors.torch import save_file
 
 from pipeline.console import say
 from pipeline.latency.validity import require_valid
+from pipeline.report.figures import draw_cells, draw_expected_latency
 from pipeline.rundir import writing
 from pipeline.search.engine import Search
 from pipeline.search.loop import SearchFiles, SearchResult, run_search
@@ -16,7 +17,7 @@ from pipeline.selection.targets import Demands, Target, make_targets
 from pipeline.space.alphas import Alphas, write_alphas
 from pipeline.space.cells import Space
 from pipeline.space.extremes import cheapest_genotype, dearest_genotype
-from pipeline.space.score import relative_prices
+from pipeline.space.score import argmax_genotype, operation_scores, relative_prices
 from pipeline.space.spaces import space_named
 from pipeline.stages import stage_named
 from pipeline.stages.context import Context
@@ -24,6 +25,7 @@ from pipeline.stages.settings import settings_of
 from pipeline.stages.tables import TargetTable, open_target_table, skeletons_of
 from pipeline.training.checkpoint import hash_of
 from pipeline.training.distributed import is_writer, joined
+from pipeline.training.history import read_history
 
 # settings that change how the search runs, but not what it finds
 _WITHOUT_EFFECT = ("search.checkpoint_s", "compute.workers")
@@ -107,5 +109,11 @@ def _write(context: Context, search: Search, constraint: Constraint, result: Sea
     with writing(context.run.supernet_weights) as part:
         save_file({name: tensor.contiguous() for name, tensor in search.state.supernet.state_dict().items()}, part)
     write_alphas(context.run.alphas, found)
+    scores = operation_scores(constraint.space, result.alphas, constraint.prices, constraint.scale)
+    folder = context.run.alphas.parent
+    draw_cells(argmax_genotype(constraint.space, scores), folder / "cells.png")
+    draw_expected_latency(
+        read_history(context.run.history("search")), constraint.limits[0].at_most, folder / "expected_latency.png"
+    )
     budget, expected_ms = constraint.limits[0], float(constraint.expected(result.alphas)[0])
     say(f"search done: expected {budget.show(expected_ms)} for a limit of {budget.show(budget.at_most)}")

@@ -70,7 +70,7 @@ class Checkpoints:
             elif record["config"] != self.config_hash:
                 raise UserError(
                     f"the checkpoint {file.path} was saved under another configuration; restore that one to go on, "
-                    f"use another --run, or delete {self.folder} to start anew"
+                    "use another --run, or run the stage with --force to start anew"
                 )
             else:
                 return Saved(record["step"], record["state"])

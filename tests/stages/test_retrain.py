@@ -64,7 +64,8 @@ def test_weights_metrics_and_pictures_agree(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_demo_learns_the_digits(tmp_path: Path) -> None:
-    context = choose(Context(preset("digits"), RunDir(tmp_path, "demo")))
+    config = preset("digits").model_copy(update={"compute": ComputeConfig(threads=1, device="cpu")})
+    context = choose(Context(config, RunDir(tmp_path, "demo")))
     retrain.run(context)
     assert json.loads(context.run.metrics.read_text())["test_accuracy"] >= 0.97
 
