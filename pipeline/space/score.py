@@ -24,8 +24,10 @@ from pipeline.space.genotype import Genotype
 
 Scale = Literal["shifted", "literal", "off"]
 
-# At α = 0 the logits are 1/p. With 8 operations, 1/0.5 − 1/3 < ln 7 keeps each of them above 2 % at the start.
-PRICE_RANGE = (0.5, 3.0)
+# The dearest operation outweighs the cheapest when its α is ahead by high / low − 1 = 0.56, which a search can learn (a
+# range of 0.5 to 3 would ask for 5, and select the cheapest whatever the data say). At α = 0 every operation of eight
+# has more than 8 %.
+PRICE_RANGE = (0.8, 1.25)
 
 
 def relative_prices(space: Space, costs: Costs) -> list[Tensor]:
