@@ -6,6 +6,7 @@ import json
 import os
 import re
 import tempfile
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -56,6 +57,13 @@ class RunDir:
     @property
     def splits(self) -> Path:
         return self.root / "splits.json"
+
+    def identity(self) -> str:
+        """A name for this run alone, which stays with it when the project moves."""
+        path = self.root / "identity"
+        if not path.is_file():
+            write_text(path, uuid.uuid4().hex)
+        return path.read_text(encoding="utf-8").strip()
 
     def record(self, stage: str) -> Path:
         """What a finished stage read and wrote."""

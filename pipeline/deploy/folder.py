@@ -14,9 +14,19 @@ OURS = {"model.onnx", "model.int8.onnx", "model.json", "labels.txt", "predict.py
 
 
 def owner_of(run: RunDir) -> dict[str, str]:
-    """Which run an export belongs to: its name, and a hash of where it lies."""
+    """Which run an export belongs to: its name, a hash of where it lies, and its identity."""
     place = hashlib.sha256(str(run.root.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    return {"name": run.name, "place": place}
+    return {"name": run.name, "place": place, "identity": run.identity()}
+
+
+def _is_own(run: RunDir, owner: object) -> bool:
+    """The same place (the run was started anew) or the same identity (the project was moved)."""
+    ours = owner_of(run)
+    return (
+        isinstance(owner, dict)
+        and owner.get("name") == ours["name"]
+        and any(owner.get(mark) == ours[mark] for mark in ("place", "identity"))
+    )
 
 
 @contextmanager
@@ -61,7 +71,7 @@ def _check_owner(run: RunDir) -> None:
     if not run.model_card.is_file():
         raise UserError(f"{folder} holds files but no model.json of ours; move it away, or choose another --run")
     card = read_json(run.model_card)
-    if not isinstance(card, dict) or card.get("run") != owner_of(run):
+    if not isinstance(card, dict) or not _is_own(run, card.get("run")):
         raise UserError(f"{folder} is the export of another run; move it away, or choose another --run")
 
 

@@ -1,4 +1,5 @@
 import errno
+import shutil
 from pathlib import Path
 
 import pytest
@@ -103,4 +104,25 @@ def test_a_folder_that_is_not_ours_is_not_overwritten(run, card):
 def test_a_target_that_cannot_be_written(run):
     run.exports.parent.write_text("a file where a folder should be")
     with pytest.raises(UserError, match="cannot write to"), replacing(run):
+        pass
+
+
+def test_a_moved_project_and_a_run_started_anew_keep_their_export(tmp_path):
+    first = RunDir(tmp_path / "here", "demo")
+    with replacing(first) as folder:
+        fill(folder, first, "old")
+    shutil.copytree(tmp_path / "here", tmp_path / "there")
+    shutil.rmtree(first.root)
+    for run in (RunDir(tmp_path / "there", "demo"), first):
+        with replacing(run) as folder:
+            fill(folder, run, "new")
+        assert listing(run.exports)["model.onnx"] == "new"
+
+
+def test_an_export_from_elsewhere_is_not_overwritten(tmp_path):
+    first, second = RunDir(tmp_path / "here", "demo"), RunDir(tmp_path / "there", "demo")
+    with replacing(first) as folder:
+        fill(folder, first, "old")
+    shutil.copytree(first.exports, second.exports)
+    with pytest.raises(UserError, match="another run"), replacing(second):
         pass
