@@ -66,11 +66,25 @@ def profile(
     device: Annotated[str | None, setting("target", "device")] = None,
     threads: Annotated[int | None, setting("target", "threads")] = None,
     validate: Annotated[int | None, setting("profile", "validate_networks", "--validate")] = None,
+    precision: Annotated[str | None, setting("profile", "precision")] = None,
+    backend: Annotated[str | None, setting("profile", "backend")] = None,
+    write_kit: Annotated[Path | None, typer.Option(help="Write a folder that times itself without torch.")] = None,
+    from_kit: Annotated[Path | None, typer.Option(help="Make the table from what a kit has measured.")] = None,
     force: Force = False,
 ) -> None:
     """Time every candidate operation on the target into a latency table."""
-    flags: Flags = {"target": {"device": device, "threads": threads}, "profile": {"validate_networks": validate}}
-    _stage("profile", config, run, force, flags)
+    columns = None if precision is None else precision.split(",")
+    settings = {"validate_networks": validate, "precision": columns, "backend": backend}
+    flags: Flags = {"target": {"device": device, "threads": threads}, "profile": settings}
+    from pipeline.stages import profile as stage
+    from pipeline.stages.opening import open_run
+
+    if write_kit is not None:
+        stage.write_kit(open_run(config, run, flags), write_kit)
+    elif from_kit is not None:
+        stage.use_kit(open_run(config, run, flags), from_kit)
+    else:
+        _stage("profile", config, run, force, flags)
 
 
 @app.command()

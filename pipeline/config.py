@@ -103,7 +103,7 @@ class ProfileConfig(Section):
     """Interleaved timing rounds over all sites; more rounds, less noise."""
     copies: Annotated[int, Field(ge=2)] = 5
     """A site's time is the difference between this many copies of it and one."""
-    calibration_networks: Annotated[int, Field(ge=3)] = 12
+    calibration_networks: Annotated[int, Field(ge=3)] = 30
     """Whole networks that the sum of site times is calibrated on."""
     validate_networks: CountOrZero = 20
     """Other networks that the calibrated prediction is tested on."""

@@ -19,7 +19,7 @@ _CIFAR: dict[str, dict[str, Any]] = {
 _PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "digits": {
         "target": {"budget_ms": 0.3, "max_noise_floor": 0.25},
-        "profile": {"validate_networks": 6, "calibration_networks": 6, "rounds": 15},
+        "profile": {"validate_networks": 6, "calibration_networks": 24, "rounds": 20},
         "search": {"channels": 4, "batch_size": 32, "epochs": 8, "alpha_lr": 0.02, "allow_unvalidated": True},
         "retrain": {
             "epochs": 12,

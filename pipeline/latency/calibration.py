@@ -3,7 +3,7 @@
 s_g is the summed time of a network's sites in group g. With one group this is r = κ·s + b. Groups are operations at
 a stride, for a runtime treats an operation in a network otherwise than alone (fused sums, layout changes); their κ_g
 are drawn to a common κ by a ridge whose weight is chosen by cross-validation, and kept only if they predict networks
-outside the fit better than κ alone. Errors are relative, and networks far off count less (Huber).
+outside the fit better than κ alone. Errors are relative, and networks far off count less (Cauchy weights).
 """
 
 from collections.abc import Sequence
@@ -15,9 +15,9 @@ from scipy.optimize import lsq_linear
 from scipy.stats import t as student
 
 from pipeline.errors import UserError
+from pipeline.latency.executed import executed_sites
 from pipeline.latency.table import Calibration, NetworkTime, SiteTime
 from pipeline.space.genotype import genotype_from_record
-from pipeline.space.plan import network_sites
 from pipeline.space.sites import Site
 from pipeline.space.skeleton import Skeleton
 
@@ -26,10 +26,10 @@ Array = NDArray[np.float64]
 # Weight of (κ_g − κ)² against squared relative errors: with errors of 2 % these allow κ_g about ±1 … ±0.04 around κ.
 _RIDGES = (0.0004, 0.002, 0.01, 0.05, 0.25)
 _FOLDS = 6
-_PAYS = 0.95  # corrections must bring the cross-validated error below this share of the plain fit's
+_PAYS = 0.95  # what is less simple must bring the cross-validated error below this share of what is simpler
 _FEWEST_FOR_CORRECTIONS = 12
-_REWEIGHTINGS = 5
-_HUBER = 2.0  # in robust standard deviations
+_REWEIGHTINGS = 10
+_CAUCHY = 2.385  # in robust standard deviations
 _SMALLEST_KAPPA, _LARGEST_KAPPA = 0.2, 5.0
 
 
@@ -53,6 +53,16 @@ class Fit(NamedTuple):
     b_ms: float
 
 
+class Model(NamedTuple):
+    """A fitted way to predict, and the relative errors it leaves outside the fit."""
+
+    kappa: float
+    b_ms: float
+    corrections: dict[str, float]
+    merged: bool
+    errors: Array
+
+
 class Choice(NamedTuple):
     """A weight of the ridge and the errors it leaves outside the fit."""
 
@@ -60,24 +70,42 @@ class Choice(NamedTuple):
     errors: Array
 
 
-def sum_sites(skeleton: Skeleton, sites: dict[str, SiteTime], networks: Sequence[NetworkTime]) -> Sums:
-    """The summed site times of the networks."""
-    of_network = [network_sites(skeleton, genotype_from_record(network.genotype)) for network in networks]
-    missing = sorted({site.key for own in of_network for site in own if site.key not in sites})
+def sum_sites(
+    skeleton: Skeleton, sites: dict[str, SiteTime], networks: Sequence[NetworkTime], merged: bool = False
+) -> Sums:
+    """The summed site times of the networks; with `merged`, of what a runtime executes that merges equal operations."""
+    executed = [executed_sites(skeleton, genotype_from_record(n.genotype), merged) for n in networks]
+    missing = sorted({site.key for own in executed for site in own if site.key not in sites})
     if missing:
         raise UserError(f"the latency table lacks the sites {', '.join(missing[:5])}; run `pipeline profile`")
-    groups = tuple(sorted({group_of(site) for own in of_network for site in own}))
+    groups = tuple(sorted({group_of(site) for own in executed for site in own}))
     by_group = np.zeros((len(networks), len(groups)))
-    for row, own in enumerate(of_network):
+    for row, own in enumerate(executed):
         for site in own:
             by_group[row, groups.index(group_of(site))] += sites[site.key].p50_ms
     return Sums(by_group.sum(axis=1), by_group, groups)
 
 
 def calibrate(skeleton: Skeleton, sites: dict[str, SiteTime], networks: Sequence[NetworkTime]) -> Calibration:
-    """Fit the networks' measured medians; refuses sites and networks that cannot be in the same unit."""
-    sums = sum_sites(skeleton, sites, networks)
+    """Fit the networks' measured medians, in the way that predicts networks outside the fit best."""
     measured = np.array([network.p50_ms for network in networks])
+    plain, merging = (
+        _fit_sums(sum_sites(skeleton, sites, networks, merged), measured, merged) for merged in (False, True)
+    )
+    best = merging if _pays(merging.errors, plain.errors) else plain
+    return Calibration(
+        kappa=best.kappa,
+        b_ms=best.b_ms,
+        corrections=best.corrections,
+        merged=best.merged,
+        interval=_interval(best.errors),
+        p95_ratio=float(np.median([network.p95_ms / network.p50_ms for network in networks])),
+        p99_ratio=float(np.median([network.p99_ms / network.p50_ms for network in networks])),
+    )
+
+
+def _fit_sums(sums: Sums, measured: Array, merged: bool) -> Model:
+    """κ and b, and corrections where they pay; refuses sites and networks that cannot be in the same unit."""
     plain = fit(sums.total[:, None], measured)
     kappa = float(plain.kappas[0])
     if not _SMALLEST_KAPPA <= kappa <= _LARGEST_KAPPA:
@@ -86,24 +114,16 @@ def calibrate(skeleton: Skeleton, sites: dict[str, SiteTime], networks: Sequence
             "or the machine was far too busy; profile again"
         )
     errors = cross_validate(sums.total[:, None], measured)
-    corrections: dict[str, float] = {}
-    b_ms = plain.b_ms
-    if len(networks) >= _FEWEST_FOR_CORRECTIONS:
-        varied = np.ptp(sums.by_group, axis=0) > 0.0  # the rest is the same in all networks: part of b
+    varied = np.ptp(sums.by_group, axis=0) > 0.0  # the rest is the same in all networks: part of b
+    if len(measured) >= _FEWEST_FOR_CORRECTIONS and varied.any():
         ridge, corrected = _best_ridge(sums.by_group[:, varied], measured)
-        if np.abs(corrected).mean() < _PAYS * np.abs(errors).mean():
-            chosen, errors = fit(sums.by_group[:, varied], measured, ridge), corrected
+        if _pays(corrected, errors):
+            chosen = fit(sums.by_group[:, varied], measured, ridge)
             groups = [group for group, own in zip(sums.groups, varied, strict=True) if own]
             corrections = {group: float(k) for group, k in zip(groups, chosen.kappas, strict=True)}
             b_ms = chosen.b_ms - kappa * float(sums.by_group[0, ~varied].sum())
-    return Calibration(
-        kappa=kappa,
-        b_ms=b_ms,
-        corrections=corrections,
-        interval=_interval(errors),
-        p95_ratio=float(np.median([network.p95_ms / network.p50_ms for network in networks])),
-        p99_ratio=float(np.median([network.p99_ms / network.p50_ms for network in networks])),
-    )
+            return Model(kappa, b_ms, corrections, merged, corrected)
+    return Model(kappa, plain.b_ms, {}, merged, errors)
 
 
 def predict(calibration: Calibration, sums: Sums) -> Array:
@@ -125,10 +145,12 @@ def fit(s: Array, measured: Array, ridge: float = 0.0) -> Fit:
     for _ in range(_REWEIGHTINGS):
         rows = np.vstack([np.sqrt(weights)[:, None] * data, prior])
         target = np.concatenate([np.sqrt(weights), np.zeros(groups)])
-        unknown = lsq_linear(rows, target, bounds=(low, np.inf)).x
+        unknown = np.linalg.lstsq(rows, target)[0]
+        if (unknown < low).any():
+            unknown = lsq_linear(rows, target, bounds=(low, np.inf)).x
         residuals = np.abs(data @ unknown - 1.0)
-        limit = _HUBER * max(1.4826 * float(np.median(residuals)), 1e-9)
-        weights = np.minimum(1.0, limit / np.maximum(residuals, 1e-12))
+        limit = _CAUCHY * max(1.4826 * float(np.median(residuals)), 1e-9)
+        weights = 1.0 / (1.0 + (residuals / limit) ** 2)
     return Fit(unknown[:groups], float(unknown[-1]))
 
 
@@ -146,6 +168,10 @@ def cross_validate(s: Array, measured: Array, ridge: float = 0.0) -> Array:
 def _best_ridge(s: Array, measured: Array) -> Choice:
     tried = [Choice(ridge, cross_validate(s, measured, ridge)) for ridge in _RIDGES]
     return min(tried, key=lambda choice: float(np.abs(choice.errors).mean()))
+
+
+def _pays(errors: Array, simpler: Array) -> bool:
+    return float(np.abs(errors).mean()) < _PAYS * float(np.abs(simpler).mean())
 
 
 def _interval(errors: Array) -> float:

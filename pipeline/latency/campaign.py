@@ -30,7 +30,6 @@ from pipeline.space.skeleton import Skeleton
 
 _CALIBRATION_SEED, _VALIDATION_SEED = 1, 2
 _BYTES_PER_WEIGHT = 4
-_MOST_BYTES = 500_000_000  # of the whole networks held in memory at once
 
 Thunk = Callable[[], Any]
 
@@ -92,8 +91,11 @@ def timed_name(precision: str, name: str) -> str:
     return f"{precision}/{name}"
 
 
-def model_groups(campaign: Campaign, device: Device) -> list[dict[str, Thunk]]:
-    """What is timed, as functions that make it: one group that is interleaved, or several if memory asks for it."""
+def model_groups(campaign: Campaign, device: Device, most_bytes: int) -> list[dict[str, Thunk]]:
+    """What is timed, as functions that make it: one group that is interleaved, or several if memory asks for it.
+
+    `most_bytes` is for the weights of whole networks that are held together; a session needs about three times that.
+    """
     groups: list[dict[str, Thunk]] = [{}]
     weight_bytes = 0
     for precision in campaign.precisions:
@@ -102,7 +104,7 @@ def model_groups(campaign: Campaign, device: Device) -> list[dict[str, Thunk]]:
             groups[-1][timed_name(precision, name)] = _probe_thunk(device, module, example, precision)
         for name, skeleton, genotype in campaign.networks():
             weight_bytes += _BYTES_PER_WEIGHT * count_params(skeleton, genotype)
-            if weight_bytes > _MOST_BYTES:
+            if weight_bytes > most_bytes:
                 groups.append({})
                 weight_bytes = 0
             groups[-1][timed_name(precision, name)] = _network_thunk(device, skeleton, genotype, precision)

@@ -24,6 +24,7 @@ from pipeline.rundir import write_json, write_text
 
 KIT_VERSION = 1
 _MAX_FILE_BYTES = 500_000_000
+_MOST_BYTES = 300_000_000  # of weights held together on a target that may be small
 _SENTINEL = "sentinel"
 _CARRIED: tuple[str, ...] = (
     "__init__.py",
@@ -70,7 +71,7 @@ def _write_models(
 ) -> None:
     (folder / "models").mkdir(parents=True)
     maker = OnnxDevice("cpu", 0, 1, batch)  # only says which batch and format the models are made for
-    groups = model_groups(campaign, maker)
+    groups = model_groups(campaign, maker, _MOST_BYTES)
     makers = {name: make for group in groups for name, make in group.items()}
     makers[_SENTINEL] = lambda: make_sentinel(maker)
     files = {}

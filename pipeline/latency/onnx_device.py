@@ -64,7 +64,7 @@ class OnnxDevice:
             batch=self._batch,
         )
 
-    def load(self, model: Path | bytes) -> "_CpuRunner | _CudaRunner":
+    def load(self, model: Path | bytes) -> "CpuRunner | CudaRunner":
         """A session ready to be timed; a file that onnxruntime cannot read is refused."""
         options = self._runtime.SessionOptions()
         options.intra_op_num_threads = self._threads
@@ -83,11 +83,11 @@ class OnnxDevice:
             raise UserError(f"onnxruntime cannot load {name}: {reason}") from None
         feed = {entry.name: _example(entry, self._batch, name) for entry in session.get_inputs()}
         if self._kind == "cuda":
-            return _CudaRunner(session, feed, self._index)
-        return _CpuRunner(session, feed, with_cpu_time=self._threads == 1)
+            return CudaRunner(session, feed, self._index)
+        return CpuRunner(session, feed, with_cpu_time=self._threads == 1)
 
 
-class _CpuRunner:
+class CpuRunner:
     """With one thread onnxruntime works in the calling thread, whose CPU time no other process disturbs."""
 
     def __init__(self, session: Any, feed: Feed, with_cpu_time: bool) -> None:
@@ -103,7 +103,7 @@ class _CpuRunner:
         return Reading(wall * _MS_PER_NS, cpu * _MS_PER_NS if self._with_cpu_time else None)
 
 
-class _CudaRunner:
+class CudaRunner:
     """Inputs and outputs bound to GPU memory; a call ends when the GPU has finished."""
 
     def __init__(self, session: Any, feed: Feed, index: int) -> None:

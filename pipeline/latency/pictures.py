@@ -82,7 +82,7 @@ def _scatter(
     label: str,
     marker: str,
 ) -> float:
-    predicted = predict(entry.calibration, sum_sites(skeleton, column.sites, networks))
+    predicted = predict(entry.calibration, sum_sites(skeleton, column.sites, networks, entry.calibration.merged))
     measured = np.array([network.p50_ms for network in networks])
     axes.scatter(measured, predicted, s=22, marker=marker, label=label, alpha=0.8)
     return float(max(predicted.max(), measured.max()))

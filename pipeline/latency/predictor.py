@@ -5,10 +5,11 @@ from typing import NamedTuple
 
 from pipeline.errors import UserError
 from pipeline.latency.calibration import group_of
+from pipeline.latency.executed import executed_sites
 from pipeline.latency.table import Calibration, LatencyTable, Precision, SkeletonEntry, Validation
 from pipeline.space.costs import Costs, site_costs
 from pipeline.space.genotype import Genotype
-from pipeline.space.plan import all_sites, network_sites
+from pipeline.space.plan import all_sites
 from pipeline.space.sites import Site
 from pipeline.space.skeleton import Skeleton
 
@@ -59,7 +60,8 @@ class Predictor:
         return kappa * self._sites[site.key].p50_ms
 
     def predict(self, genotype: Genotype) -> Prediction:
-        return self.predict_sites(network_sites(self.skeleton, genotype))
+        """r of a network as the runtime executes it."""
+        return self.predict_sites(executed_sites(self.skeleton, genotype, self.calibration.merged))
 
     def predict_sites(self, sites: Iterable[Site]) -> Prediction:
         """r of any network of these sites."""
@@ -69,7 +71,10 @@ class Predictor:
         return Prediction(ms, ms * (1.0 - self.calibration.interval), ms * (1.0 + self.calibration.interval))
 
     def costs(self) -> Costs:
-        """r as fixed + Σ of the chosen operations, b included in the fixed part."""
+        """r as fixed + Σ of the chosen operations, b included in the fixed part.
+
+        Linear, so operations that the runtime merges are counted each: never below `predict`.
+        """
         costs = site_costs(self.skeleton, self.price_ms)
         return costs._replace(fixed=costs.fixed + self.calibration.b_ms)
 

@@ -1,6 +1,7 @@
 """Profiling: a campaign measured on a device into a table, taken up again after a kill, joined with what is there."""
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ from pipeline.latency.table import LatencyTable, read_table, table_name, write_t
 from pipeline.rundir import write_text
 
 Progress = Callable[[float, str], None]
+
+_MEMORY_SHARE = 10  # of the memory may be weights of networks that are timed together
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ def measure_campaign(
     """Time everything in the campaign; `partial` keeps what is done after every round."""
     key = {"campaign": campaign.digest, "effort": asdict(effort), "device": device.fingerprint.record()}
     journal = _take_up(partial, key) if partial else Journal()
-    groups = model_groups(campaign, device)
+    groups = model_groups(campaign, device, _memory_bytes() // _MEMORY_SHARE)
     total, done = sum(len(group) for group in groups), 0
     sentinel = make_sentinel(device)
     for group in groups:
@@ -88,6 +91,10 @@ def measure_campaign(
         done += len(group)
     progress(1.0, "done")
     return journal.measurement()
+
+
+def _memory_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _is_done(journal: Journal, names: list[str], effort: Effort) -> bool:

