@@ -30,14 +30,14 @@ def finish(search: Search) -> list[torch.Tensor]:
 
 def test_one_round_is_algorithm_1(tmp_path: Path) -> None:
     """T = 2 SGD steps and one Adam step along eq. 9, repeated here with plain torch on a second copy."""
-    search, oracle = make_search(tmp_path, weight_lr=0.1), make_search(tmp_path, weight_lr=0.1)
+    search, oracle = (make_search(tmp_path, weight_lr=0.1, weight_decay=0.2) for _ in range(2))
     search.advance()
     report = search.advance()
     assert report is not None
 
     losses, state = oracle.losses, oracle.state
     weights = list(losses.supernet.parameters())
-    optimizer = torch.optim.SGD(weights, lr=0.1, momentum=0.9, nesterov=True, weight_decay=3e-4)
+    optimizer = torch.optim.SGD(weights, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.2)
     for step in range(2):
         batch = losses.prepare(oracle.train.batch(step))
         rate = 0.001 + 0.099 * (1 + torch.cos(torch.tensor(torch.pi * step / oracle.total_steps))) / 2
@@ -48,13 +48,15 @@ def test_one_round_is_algorithm_1(tmp_path: Path) -> None:
         optimizer.step()
     validation = losses.prepare(oracle.validation.batch(0))
     gradient = hypergradient(
-        lambda w, a: losses.cross_entropy(batch, state.alphas) + 1.5e-4 * sum((x**2).sum() for x in weights),
+        lambda w, a: losses.cross_entropy(batch, state.alphas) + 0.1 * sum((x**2).sum() for x in weights),
         lambda w, a: oracle.constraint.penalize(losses.cross_entropy(validation, state.alphas), state.alphas, 1.0),
         weights,
         state.alphas,
         make_method(oracle.config, float(rate)),
         buffers=list(losses.supernet.buffers()),
     )
+    for ours, theirs in zip(report.gradient.gradient, gradient, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
     adam = torch.optim.Adam(state.alphas, lr=0.05, betas=(0.5, 0.999), weight_decay=1e-3)
     for alpha, part in zip(state.alphas, gradient, strict=True):
         alpha.grad = part
