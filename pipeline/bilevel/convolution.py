@@ -1,4 +1,4 @@
-"""Convolutions whose second derivative costs what it should.
+"""A convolution whose second derivative costs what it should.
 
 torch differentiates a grouped convolution twice in a loop over its groups, which is most of a Hessian product on a
 network with depthwise convolutions. The bilinear map y = F(x, w) needs no loop: with A(gy, w) and B(gy, x) its adjoints
@@ -9,13 +9,12 @@ in x and w, its gradient is (A(gy, w), B(gy, x)), and the gradient of <u, A(gy, 
 two convolutions and one gradient of a convolution. The numbers are torch's up to rounding.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.overrides import TorchFunctionMode
 
 
 class Geometry(NamedTuple):
@@ -78,19 +77,8 @@ class ConvolutionGradient(torch.autograd.Function):
         return (sum(terms[1:], start=terms[0]) if terms else None), gx, gw, None, None
 
 
-class TwiceDifferentiable(TorchFunctionMode):
-    """While it is entered, every plain conv2d is one of these."""
-
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        if func is torch.conv2d:
-            return _conv2d(*args, **(kwargs or {}))
-        return func(*args, **(kwargs or {}))
-
-
-def _conv2d(
-    x: Tensor,
+def conv2d(
+    input: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
     stride: int | Sequence[int] = 1,
@@ -98,11 +86,11 @@ def _conv2d(
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
 ) -> Tensor:
-    """torch.conv2d"""
-    if isinstance(padding, str) or x.dim() != 4 or torch.is_autocast_enabled(x.device.type):
-        return torch.conv2d(x, weight, bias, stride, padding, dilation, groups)
+    """torch.conv2d, under its own argument names."""
+    if isinstance(padding, str) or input.dim() != 4 or torch.is_autocast_enabled(input.device.type):
+        return torch.conv2d(input, weight, bias, stride, padding, dilation, groups)
     geometry = Geometry(_pair(stride), _pair(padding), _pair(dilation), groups)
-    y = cast(Tensor, Convolution.apply(x, weight, geometry))
+    y = cast(Tensor, Convolution.apply(input, weight, geometry))
     return y if bias is None else y + bias[:, None, None]
 
 

@@ -7,7 +7,7 @@ All of them are the derivative of one gradient: d/de grad L1(w + e v, alpha) at 
 from abc import ABC, abstractmethod
 from typing import Literal
 
-from pipeline.bilevel.convolution import TwiceDifferentiable
+from pipeline.bilevel.differentiation import TwiceDifferentiable
 from pipeline.bilevel.errors import StepTooSmallError
 from pipeline.bilevel.problem import Pair, Problem, differentiate, preserved
 from pipeline.bilevel.vectors import Vector, add, norm, zeros_like

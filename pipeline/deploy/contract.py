@@ -11,8 +11,9 @@ import onnx
 from pipeline.deploy.deployed import Deployed
 from pipeline.deploy.evaluation import Comparison, Images, compare
 from pipeline.deploy.graph import read_checked
-from pipeline.deploy.measured import Measure, Measured
+from pipeline.deploy.measured import Measure
 from pipeline.errors import PipelineError, PromiseBroken
+from pipeline.latency.measured import Measured
 from pipeline.training.trained import Trained
 
 _ATTEMPTS = 3

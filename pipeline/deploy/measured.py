@@ -2,29 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from pipeline.console import progress_bar
 from pipeline.latency.devices import open_device
 from pipeline.latency.measure import Device, Effort, measure_models
+from pipeline.latency.measured import Measured
 from pipeline.latency.models import make_sentinel
 
 _EFFORT = Effort(calls=10)
-
-
-class Measured(NamedTuple):
-    """Wall-clock percentiles of one call, and the noise floor of the machine meanwhile (a share)."""
-
-    p50_ms: float
-    p95_ms: float
-    p99_ms: float
-    noise_floor: float
-
-    def at(self, percentile: int) -> float:
-        return {50: self.p50_ms, 95: self.p95_ms, 99: self.p99_ms}[percentile]
-
-    def record(self) -> dict[str, float]:
-        return {"p50": self.p50_ms, "p95": self.p95_ms, "p99": self.p99_ms}
 
 
 # files, timed in turns so that they can be compared -> one result each

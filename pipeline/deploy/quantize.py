@@ -1,37 +1,22 @@
 """int8: static quantization of a deployed file, and the decision whether it is worth shipping."""
 
-import logging
 import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import onnx
 from torch import Tensor
 
-from pipeline.deploy.measured import Measured
+from pipeline.latency.measured import Measured
+from pipeline.quantized_file import quantize_file
 
 
 def quantize(source: Path, target: Path, calibration: Iterable[Tensor]) -> None:
-    """`source` with int8 weights per channel and QDQ activations, their ranges from batches of `source`'s input."""
-    from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
-    from onnxruntime.quantization.shape_inference import quant_pre_process
-
-    with tempfile.TemporaryDirectory() as folder, _quiet():
-        prepared, quantized = Path(folder, "prepared.onnx"), Path(folder, "quantized.onnx")
-        quant_pre_process(str(source), str(prepared), skip_symbolic_shape=True)
-        quantize_static(
-            str(prepared),
-            str(quantized),
-            _Batches(calibration),
-            quant_format=QuantFormat.QDQ,
-            per_channel=True,
-            # 7-bit weights: without VNNI, sums of products of 8-bit values saturate in 16 bits
-            reduce_range=True,
-            activation_type=QuantType.QUInt8,
-            weight_type=QuantType.QInt8,
-        )
+    """`source` in int8, with its metadata, in bytes that depend on nothing else."""
+    with tempfile.TemporaryDirectory() as folder:
+        quantized = Path(folder, "quantized.onnx")
+        quantize_file(source, quantized, (batch.numpy() for batch in calibration))
         model = onnx.load(quantized)
     original = onnx.load(source, load_external_data=False)
     model.ClearField("metadata_props")
@@ -39,31 +24,6 @@ def quantize(source: Path, target: Path, calibration: Iterable[Tensor]) -> None:
     model.ir_version = original.ir_version
     del model.graph.value_info[:]
     target.write_bytes(model.SerializeToString(deterministic=True))
-
-
-class _Batches:
-    """What onnxruntime calls a calibration data reader."""
-
-    def __init__(self, batches: Iterable[Tensor]) -> None:
-        self._batches = iter(batches)
-
-    def get_next(self) -> dict[str, Any] | None:
-        batch = next(self._batches, None)
-        return None if batch is None else {"input": batch.numpy()}
-
-    def __len__(self) -> int:
-        return 1
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """onnxruntime.quantization reports its progress through the root logger."""
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        yield
-    finally:
-        logging.disable(before)
 
 
 class Rating(NamedTuple):

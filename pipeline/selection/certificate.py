@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from pipeline.errors import PromiseBroken
+from pipeline.latency.measured import Measured
 from pipeline.selection.targets import Demands, Pick
 from pipeline.space.genotype import Genotype
 from pipeline.space.skeleton import Skeleton
@@ -17,19 +18,6 @@ _REPEATS_WHEN_NOISY = 2
 _AIM_STEP = 0.01
 # Budget left unused below which looking for a larger network is not worth another measurement.
 _WORTHWHILE_SLACK = 0.02
-
-
-class Measured(NamedTuple):
-    """Wall-clock percentiles of a whole network, and the noise of the machine while they were taken."""
-
-    p50_ms: float
-    p95_ms: float
-    p99_ms: float
-    noise_floor: float
-
-    def at(self, percentile: int) -> float:
-        """The latency at 50, 95 or 99."""
-        return {50: self.p50_ms, 95: self.p95_ms, 99: self.p99_ms}[percentile]
 
 
 Measure = Callable[[Skeleton, Genotype], Measured]

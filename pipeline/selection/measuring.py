@@ -5,8 +5,8 @@ from collections.abc import Callable
 import torch
 
 from pipeline.latency.measure import Device, Effort, measure_models
+from pipeline.latency.measured import Measured
 from pipeline.latency.models import make_network, make_sentinel
-from pipeline.selection.certificate import Measured
 from pipeline.space.genotype import Genotype
 from pipeline.space.skeleton import Skeleton
 

@@ -4,17 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from pipeline.errors import PromiseBroken
+from pipeline.latency.measured import Measured
 from pipeline.selection.candidates import best_candidates
-from pipeline.selection.certificate import (
-    Certified,
-    Measure,
-    Measured,
-    OverBudget,
-    Round,
-    Seeker,
-    certify,
-    measure_quietly,
-)
+from pipeline.selection.certificate import Certified, Measure, OverBudget, Round, Seeker, certify, measure_quietly
 from pipeline.selection.chooser import Chooser
 from pipeline.selection.feasibility import find_conflict
 from pipeline.selection.limits import Limit

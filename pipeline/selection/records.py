@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from pipeline.selection.certificate import Measured, Round
+from pipeline.latency.measured import Measured
+from pipeline.selection.certificate import Round
 from pipeline.selection.outcome import Candidate, Outcome
 from pipeline.selection.targets import Demands, Pick
 from pipeline.space.genotype import Genotype

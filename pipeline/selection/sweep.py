@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipeline.errors import PromiseBroken, UserError
+from pipeline.latency.measured import Measured
 from pipeline.rundir import write_json
-from pipeline.selection.certificate import Measure, Measured, OverBudget
+from pipeline.selection.certificate import Measure, OverBudget
 from pipeline.selection.outcome import Outcome
 from pipeline.selection.records import genotype_hash
 from pipeline.space.genotype import Genotype

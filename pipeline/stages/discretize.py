@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 from pipeline.console import console, progress_bar, say
 from pipeline.errors import PromiseBroken, UserError
+from pipeline.latency.measured import Measured
 from pipeline.rundir import sha256_of
-from pipeline.selection.certificate import Measure, Measured
+from pipeline.selection.certificate import Measure
 from pipeline.selection.chooser import Chooser
 from pipeline.selection.job import Job
 from pipeline.selection.judging import Material, SupernetJudge, judge_by_race, judge_by_supernet

@@ -4,8 +4,9 @@ from dataclasses import asdict
 
 from pipeline.console import say
 from pipeline.errors import PromiseBroken, UserError
+from pipeline.latency.measured import Measured
 from pipeline.rundir import read_json, write_json
-from pipeline.selection.certificate import Measure, Measured
+from pipeline.selection.certificate import Measure
 from pipeline.selection.records import genotype_hash
 from pipeline.space.genotype import Genotype, read_genotype
 from pipeline.space.plan import count_macs, count_params

@@ -83,6 +83,19 @@ def test_indefinite_matrices_raise_unless_damped_enough() -> None:
     torch.testing.assert_close(solve(a, b, 6, damping=0.6), torch.linalg.solve(damped, b), rtol=0, atol=1e-9)
 
 
+def test_singular_matrices_raise_though_rounding_leaves_them_a_positive_curvature() -> None:
+    """Seed and size for which p.Ap > 0 throughout and the recursion claims a residual of 1e-14 with x = 1e15."""
+    with pytest.raises(NegativeCurvatureError):
+        solve(spd(5, seed=0, low=0.0, high=2.0), random(5, seed=1), 100, rtol=1e-13)
+
+
+def test_stops_at_the_roundoff_without_being_told() -> None:
+    a, b = spd(10, seed=1), random(10, seed=2)
+    solution = conjugate_gradient(lambda v: [a @ v[0]], [b], steps=1000, rtol=0.0, damping=0.0)
+    assert len(solution.trace.norms) <= 14
+    torch.testing.assert_close(solution.value[0], torch.linalg.solve(a, b), rtol=0, atol=1e-13)
+
+
 @pytest.mark.parametrize("value", [-2.0, 0.0])
 def test_one_by_one_without_positive_curvature(value: float) -> None:
     with pytest.raises(NegativeCurvatureError):

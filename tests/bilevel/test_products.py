@@ -91,6 +91,20 @@ def test_exact_products_are_columns_of_the_dense_matrices() -> None:
         torch.testing.assert_close(flat(products.mixed(like_w(unit))), mixed @ unit, rtol=0, atol=1e-12)
 
 
+def test_the_inner_graph_holds_our_convolutions() -> None:
+    """The ones whose second derivative does not loop over groups."""
+    waiting, names = [g.grad_fn for g in ExactProducts(problem()).gradient], set()
+    seen = set(waiting)
+    while waiting:
+        node = waiting.pop()
+        names.add(type(node).__name__)
+        following = {parent for parent, _ in node.next_functions if parent is not None} - seen
+        seen |= following
+        waiting += following
+    assert "ConvolutionGradientBackward" in names
+    assert "ConvolutionBackwardBackward0" not in names
+
+
 @pytest.mark.parametrize(("difference", "tolerance"), [("one_sided", 1e-5), ("central", 1e-8)])
 def test_finite_differences_approach_the_dense_matrices(difference: str, tolerance: float) -> None:
     hessian, mixed = dense()

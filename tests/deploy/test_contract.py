@@ -14,8 +14,8 @@ from pipeline.deploy.clauses import CLAUSES
 from pipeline.deploy.contract import Budget, check_contract
 from pipeline.deploy.deployed import Deployed
 from pipeline.deploy.labels import write_labels
-from pipeline.deploy.measured import Measured
 from pipeline.errors import PromiseBroken, UserError
+from pipeline.latency.measured import Measured
 from pipeline.space.plan import count_macs
 from tests.deploy.conftest import LABELS, with_limits
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.selection.certificate import Measured
+from pipeline.latency.measured import Measured
 from pipeline.selection.chooser import Chooser
 from pipeline.selection.targets import Target, make_targets
 from pipeline.space.costs import Costs, mac_costs

@@ -10,9 +10,9 @@ import pytest
 
 from pipeline.config import Config, ExportConfig, TargetConfig
 from pipeline.deploy import assembly
-from pipeline.deploy.measured import Measured
 from pipeline.deploy.model_card import read_card
 from pipeline.errors import PromiseBroken, UserError
+from pipeline.latency.measured import Measured
 from pipeline.rundir import RunDir, write_json
 from pipeline.space.plan import count_macs
 from pipeline.space.skeleton import Skeleton

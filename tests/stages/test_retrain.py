@@ -10,9 +10,9 @@ import torch
 
 from pipeline.config import ComputeConfig, Config, DataConfig, RetrainConfig, TargetConfig
 from pipeline.errors import PromiseBroken, UserError
+from pipeline.latency.measured import Measured
 from pipeline.presets import preset
 from pipeline.rundir import RunDir, write_json
-from pipeline.selection.certificate import Measured
 from pipeline.selection.chosen import read_chosen
 from pipeline.selection.records import genotype_hash
 from pipeline.space.genotype import Genotype, genotype_from_record
