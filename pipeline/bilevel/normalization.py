@@ -9,19 +9,33 @@ means over everything but the channel, and the projection P z = z - mean z - y m
 A is the gradient of a BatchNorm again, and torch's kernel returns the sums of gy y and u y beside G and A.
 """
 
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 
+class Running(NamedTuple):
+    """The running statistics, if they are kept."""
+
+    mean: Tensor | None
+    var: Tensor | None
+
+
+class Projection(NamedTuple):
+    """r P z, and the sum of z y over each channel."""
+
+    value: Tensor
+    sum_z_y: Tensor
+
+
 class Normalization(torch.autograd.Function):
     """y, updating the running statistics."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, running: list[Tensor | None], momentum: float, epsilon: float) -> Tensor:
-        y, mean, r = torch.native_batch_norm(x, None, None, *running, True, momentum, epsilon)
+    def forward(ctx: Any, x: Tensor, running: Running, momentum: float, epsilon: float) -> Tensor:
+        y, mean, r = torch.native_batch_norm(x, None, None, running.mean, running.var, True, momentum, epsilon)
         ctx.save_for_backward(x, mean, r)
         ctx.epsilon = epsilon
         return y
@@ -54,12 +68,12 @@ class NormalizationGradient(torch.autograd.Function):
         return a, gx, None, None, None
 
 
-def project(z: Tensor, x: Tensor, mean: Tensor, r: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
-    """r P z, and the sum of z y over each channel."""
-    projected, total, _ = torch.ops.aten.native_batch_norm_backward(
+def project(z: Tensor, x: Tensor, mean: Tensor, r: Tensor, epsilon: float) -> Projection:
+    """r P z, from the gradient kernel of torch."""
+    value, sum_z_y, _ = torch.ops.aten.native_batch_norm_backward(
         z, x, None, None, None, mean, r, True, epsilon, [True, True, False]
     )
-    return projected, total
+    return Projection(value, sum_z_y)
 
 
 def over_channels(values: Tensor, x: Tensor) -> Tensor:
@@ -81,6 +95,6 @@ def batch_norm(
     plain = input.dtype in (torch.float32, torch.float64) and not torch.is_autocast_enabled(input.device.type)
     if not (training and plain and input.numel() > input.shape[1]):
         return torch.nn.functional.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
-    y = cast(Tensor, Normalization.apply(input, [running_mean, running_var], momentum, eps))
+    y = cast(Tensor, Normalization.apply(input, Running(running_mean, running_var), momentum, eps))
     y = y if weight is None else y * over_channels(weight, y)
     return y if bias is None else y + over_channels(bias, y)

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import random
+import signal
 import time
 from pathlib import Path
 
@@ -30,36 +31,39 @@ def search_to_the_end(folder: Path, run: Path) -> None:
     )
 
 
+def saved_step(run: Path) -> int:
+    """The step of the newest checkpoint; -1 before the first."""
+    return max((int(path.name.split("-")[2]) for path in (run / "checkpoint").glob("*-step-*.pt")), default=-1)
+
+
 @pytest.mark.slow
 def test_killed_at_twenty_random_moments(tmp_path: Path) -> None:
+    """Each kill comes a random moment after a random step was saved: between two steps, in one, or while saving."""
     server = multiprocessing.get_context("forkserver")
     server.set_forkserver_preload(["tests.search.test_kill"])
+    chance, killed, resumed_from = random.Random(0), 0, []
 
-    def attempt(run: Path, seconds: float | None) -> int | None:
+    def attempt(run: Path, kill_after_step: int | None = None) -> int | None:
         process = server.Process(target=search_to_the_end, args=(tmp_path, run))
         process.start()
-        process.join(seconds)
-        process.kill()
+        if kill_after_step is not None:
+            while process.is_alive() and saved_step(run) < kill_after_step:
+                time.sleep(0.002)
+            time.sleep(chance.uniform(0.0, 0.1))
+            process.kill()
         process.join()
         return process.exitcode
 
-    attempt(tmp_path / "warm-up", None)
-    start = time.monotonic()
-    assert attempt(tmp_path / "whole", None) == 0
-    whole_s, expected = time.monotonic() - start, sha256_of(tmp_path / "whole" / "alphas.safetensors")
-    chance, killed, resumed_from = random.Random(0), 0, []
-    for number in range(1000):
-        run = tmp_path / f"run-{number}"
+    assert attempt(tmp_path / "whole") == 0
+    expected = sha256_of(tmp_path / "whole" / "alphas.safetensors")
+    while killed < KILLS:
+        run = tmp_path / f"run-{killed}"
         for _ in range(4):
-            if attempt(run, chance.uniform(0.1, 0.7) * whole_s) == 0:
+            killed += attempt(run, chance.randint(saved_step(run) + 1, 25)) == -signal.SIGKILL
+            if saved_step(run) >= 24:
                 break
-            killed += 1
-        assert attempt(run, None) == 0
+        assert attempt(run) == 0
         assert sha256_of(run / "alphas.safetensors") == expected
-        resumed_from += [
-            e["resumed_from_step"] for e in read_history(run / "history.jsonl") if "resumed_from_step" in e
-        ]
-        if killed >= KILLS:
-            break
-    assert killed >= KILLS
+        history = read_history(run / "history.jsonl")
+        resumed_from += [entry["resumed_from_step"] for entry in history if "resumed_from_step" in entry]
     assert sum(step > 0 for step in resumed_from) > killed / 2, resumed_from
