@@ -7,15 +7,15 @@ from torch import Tensor, nn
 
 
 class DepthwiseConv2d(nn.Conv2d):
-    """A depthwise convolution; with a stride it is trained on CPU at stride 1 and thinned out afterwards.
+    """A depthwise convolution; with a stride and a dilation it is trained on CPU at stride 1 and thinned out.
 
-    The same numbers: output (i, j) at stride s is output (s·i, s·j) at stride 1. The gradient of a strided depthwise
-    convolution is several times slower on CPU than that of four times as many outputs without a stride.
+    The same numbers: output (i, j) at stride s is output (s·i, s·j) at stride 1. With both, the gradient takes a slow
+    path on CPU: four times as many outputs without a stride took half the time (17.5 against 8.7 ms, 64 × 16² × 32).
     """
 
     def forward(self, x: Tensor) -> Tensor:
         step = int(self.stride[0])
-        if step == 1 or not self.training or x.device.type != "cpu":
+        if step == 1 or self.dilation[0] == 1 or not self.training or x.device.type != "cpu":
             return super().forward(x)
         dense = nn.functional.conv2d(x, self.weight, self.bias, 1, self.padding, self.dilation, self.groups)
         return dense[:, :, ::step, ::step]
