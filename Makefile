@@ -25,7 +25,7 @@ test: setup
 	$(BIN)/python -m pytest -n 2
 
 test-slow: setup
-	$(BIN)/python -m pytest -m slow -n 2
+	$(BIN)/python -m pytest -m slow -n 2 --dist loadfile
 
 bench: setup
 	@echo "Each benchmark prints its tables; benchmarks/RESULTS.md says which command made which figure:"
