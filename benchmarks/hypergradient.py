@@ -11,7 +11,6 @@ graph of its own for each product, then a central difference for the mixed term.
 import argparse
 import json
 import platform
-import resource
 import statistics
 import subprocess
 import sys
@@ -61,11 +60,17 @@ def peak_megabytes(name: str) -> float:
 
 
 def measure_memory(name: str, options: argparse.Namespace) -> float:
+    """Growth of the peak while `name` runs here. getrusage would count the parent's memory, which the fork had."""
     search = Search(options)
-    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the imports had a peak of their own
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # forget the peak of the imports
+    before = peak_kilobytes()
     search.variant(name)()
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    return (peak_kilobytes() - before) / 1024
+
+
+def peak_kilobytes() -> int:
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 
 
 def main() -> None:
