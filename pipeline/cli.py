@@ -1,6 +1,5 @@
 """The commands: one short function each. Whatever is heavy is imported inside the function."""
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,6 +8,8 @@ import typer
 
 from pipeline.config import Config
 from pipeline.errors import PipelineError, UserError
+from pipeline.rundir import RunDir
+from pipeline.waiting import settle_waiting
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -39,12 +40,14 @@ CONFIG_FILE = Path("pipeline.toml")
 RUN_NAME = "default"
 
 
-def _stage(name: str, config: Path, run: str, force: bool, flags: Flags) -> None:
+def _stage(name: str, config: Path, run: str, force: bool, flags: Flags) -> RunDir:
     from pipeline.stages import stage_named
     from pipeline.stages.execution import run_stage
     from pipeline.stages.opening import open_run
 
-    run_stage(open_run(config, run, flags), stage_named(name), force)
+    context = open_run(config, run, flags)
+    run_stage(context, stage_named(name), force)
+    return context.run
 
 
 @app.command()
@@ -163,7 +166,9 @@ def export(
     force: Force = False,
 ) -> None:
     """Write the checked model that is deployed."""
-    _stage("export", config, run, force, {"export": {"format": format, "int8": int8}})
+    from pipeline.report.summary import print_summary
+
+    print_summary(_stage("export", config, run, force, {"export": {"format": format, "int8": int8}}))
 
 
 @app.command()
@@ -200,7 +205,6 @@ def inspect(
     """Print parameters, multiply-adds, predicted and measured latency of a network."""
     from pipeline.console import print_result
     from pipeline.report.inspection import Machine, Size, inspect_file, inspect_run
-    from pipeline.rundir import RunDir
 
     if (genotype is None) == (run is None):
         raise UserError("give either --genotype FILE or --run NAME")
@@ -232,8 +236,7 @@ def bench(
 
 def main() -> None:
     """The console script: every error a user may see is caught here, once."""
-    # idle torch threads spin by default; on a machine with other work that starves the ones that compute
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    settle_waiting()
     try:
         status = app(standalone_mode=False)
     except PipelineError as error:

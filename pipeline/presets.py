@@ -20,13 +20,13 @@ _PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "digits": {
         "target": {"budget_ms": 0.3, "max_noise_floor": 0.25},
         "profile": {"validate_networks": 6, "calibration_networks": 24, "rounds": 20},
-        "search": {"channels": 4, "batch_size": 32, "epochs": 8, "alpha_lr": 0.02, "allow_unvalidated": True},
+        "search": {"channels": 4, "batch_size": 32, "epochs": 6, "alpha_lr": 0.03, "allow_unvalidated": True},
         "retrain": {
             "epochs": 12,
             "batch_size": 64,
             "lr": 0.1,
-            "drop_path": 0.0,
-            "auxiliary": 0.0,
+            "drop_path": 0.1,
+            "auxiliary": 0.2,
             "ema": 0.99,
             "precision": "float32",
         },

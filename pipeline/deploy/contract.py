@@ -13,10 +13,8 @@ from pipeline.deploy.evaluation import Comparison, Images, compare
 from pipeline.deploy.graph import read_checked
 from pipeline.deploy.measured import Measure
 from pipeline.errors import PipelineError, PromiseBroken
-from pipeline.latency.measured import Measured
+from pipeline.latency.measured import Measured, measure_quietly
 from pipeline.training.trained import Trained
-
-_ATTEMPTS = 3
 
 
 class Budget(NamedTuple):
@@ -66,10 +64,7 @@ class Export:
     @cached_property
     def measured(self) -> Measured:
         """The latency of the file; measured again while the machine is noisier than allowed."""
-        results: list[Measured] = []
-        while len(results) < _ATTEMPTS and not (results and results[-1].noise_floor <= self.limits.max_noise_floor):
-            results += self.measure([self.model_path])
-        return min(results, key=lambda result: result.noise_floor)
+        return measure_quietly(lambda: self.measure([self.model_path])[0], self.limits.max_noise_floor)
 
 
 class Finding(NamedTuple):

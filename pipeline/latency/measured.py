@@ -1,6 +1,12 @@
 """What was measured of one network or file, as certificates and contracts hold it."""
 
+import time
+from collections.abc import Callable
 from typing import NamedTuple
+
+from pipeline.errors import PromiseBroken
+
+_PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)
 
 
 class Measured(NamedTuple):
@@ -17,3 +23,26 @@ class Measured(NamedTuple):
 
     def record(self) -> dict[str, float]:
         return {"p50": self.p50_ms, "p95": self.p95_ms, "p99": self.p99_ms}
+
+
+def measure_quietly(
+    measure: Callable[[], Measured], max_noise_floor: float, pause: Callable[[float], None] = time.sleep
+) -> Measured:
+    """The first measurement at a noise floor that is low enough, or the quietest of six, at growing intervals."""
+    quietest = measure()
+    for pause_s in _PAUSES_S:
+        if quietest.noise_floor <= max_noise_floor:
+            break
+        pause(pause_s)
+        quietest = min(quietest, measure(), key=lambda measured: measured.noise_floor)
+    return quietest
+
+
+def certain(measured: Measured, max_noise_floor: float) -> Measured:
+    """The measurement, refused when the machine was too noisy for it to certify anything."""
+    if measured.noise_floor > max_noise_floor:
+        raise PromiseBroken(
+            f"the machine is too noisy to certify a latency: the noise floor is {measured.noise_floor:.1%} at best "
+            f"where [target] max_noise_floor allows {max_noise_floor:.1%}; stop other work on it and try again"
+        )
+    return measured

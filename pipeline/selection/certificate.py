@@ -9,12 +9,11 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from pipeline.errors import PromiseBroken
-from pipeline.latency.measured import Measured
+from pipeline.latency.measured import Measured, certain, measure_quietly
 from pipeline.selection.targets import Demands, Pick
 from pipeline.space.genotype import Genotype
 from pipeline.space.skeleton import Skeleton
 
-_REPEATS_WHEN_NOISY = 2
 _AIM_STEP = 0.01
 # Budget left unused below which looking for a larger network is not worth another measurement.
 _WORTHWHILE_SLACK = 0.02
@@ -56,18 +55,10 @@ class OverBudget(PromiseBroken):
         self.rounds = tuple(rounds)
 
 
-def measure_quietly(measure: Measure, pick: Pick, max_noise_floor: float) -> Measured:
-    """A measurement whose noise floor is low enough; repeated, then refused."""
-    floors = []
-    for _ in range(1 + _REPEATS_WHEN_NOISY):
-        measured = measure(pick.target.skeleton, pick.genotype)
-        if measured.noise_floor <= max_noise_floor:
-            return measured
-        floors.append(measured.noise_floor)
-    raise PromiseBroken(
-        f"the machine is too noisy to certify a latency: noise floors of {', '.join(f'{f:.1%}' for f in floors)} "
-        f"where max_noise_floor allows {max_noise_floor:.1%}; stop other work on it and run `pipeline discretize` again"
-    )
+def time_pick(measure: Measure, pick: Pick, max_noise_floor: float) -> Measured:
+    """The latency of a picked network, on a machine that is quiet enough to say it."""
+    skeleton, genotype = pick.target.skeleton, pick.genotype
+    return certain(measure_quietly(lambda: measure(skeleton, genotype), max_noise_floor), max_noise_floor)
 
 
 def certify(seeker: Seeker, demands: Demands, measure: Measure, max_rounds: int, max_noise_floor: float) -> Certified:
@@ -107,7 +98,7 @@ class _Search:
         return any(tried.pick.identity == pick.identity for tried in self.rounds)
 
     def try_out(self, pick: Pick, factor: float) -> Round:
-        measured = measure_quietly(self._measure, pick, self._max_noise_floor)
+        measured = time_pick(self._measure, pick, self._max_noise_floor)
         fits = bool(measured.at(self.demands.percentile) <= self.demands.budget_ms)
         done = Round(self._plain_limit(pick) * factor, pick, pick.predicted.ms, measured, fits)
         self.rounds.append(done)

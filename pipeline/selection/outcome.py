@@ -6,7 +6,7 @@ from typing import NamedTuple
 from pipeline.errors import PromiseBroken
 from pipeline.latency.measured import Measured
 from pipeline.selection.candidates import best_candidates
-from pipeline.selection.certificate import Certified, Measure, OverBudget, Round, Seeker, certify, measure_quietly
+from pipeline.selection.certificate import Certified, Measure, OverBudget, Round, Seeker, certify, time_pick
 from pipeline.selection.chooser import Chooser
 from pipeline.selection.feasibility import find_conflict
 from pipeline.selection.limits import Limit
@@ -133,7 +133,7 @@ def _certified_rivals(
     for solution in others:
         pick = chooser.pick(first.target, solution)
         try:
-            measured = measure_quietly(measure, pick, rules.max_noise_floor)
+            measured = time_pick(measure, pick, rules.max_noise_floor)
         except PromiseBroken:
             continue  # the first one is certified; a rival that cannot be measured is no rival
         fits = measured.at(demands.percentile) <= demands.budget_ms

@@ -2,11 +2,9 @@
 
 from typing import Any
 
-from pipeline.console import console, say
 from pipeline.deploy.assembly import Order, assemble
 from pipeline.deploy.contract import Budget, Limits
 from pipeline.deploy.measured import Measure, measure_on
-from pipeline.deploy.summary import loading_line, summarize
 from pipeline.errors import UserError
 from pipeline.rundir import read_json
 from pipeline.space.genotype import read_genotype
@@ -17,9 +15,7 @@ from pipeline.training.trained import read_trained
 def run(context: Context) -> None:
     """Write exports/NAME, or leave it as it was and say which clause does not hold."""
     target = context.config.target
-    card = assemble(make_order(context, measure_on(target.device, target.threads, target.batch)))
-    console.print(summarize(card))
-    say(loading_line(context.run.model))
+    assemble(make_order(context, measure_on(target.device, target.threads, target.batch)))
 
 
 def make_order(context: Context, measure: Measure) -> Order:

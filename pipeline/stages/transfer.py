@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 from pipeline.console import say
 from pipeline.errors import PromiseBroken, UserError
-from pipeline.latency.measured import Measured
+from pipeline.latency.measured import certain, measure_quietly
 from pipeline.rundir import read_json, write_json
 from pipeline.selection.certificate import Measure
 from pipeline.selection.records import genotype_hash
@@ -12,7 +12,6 @@ from pipeline.space.genotype import Genotype, read_genotype
 from pipeline.space.plan import count_macs, count_params
 from pipeline.stages.context import Context
 
-_TRIES = 3
 _SCHEMA = 1
 _FIRM_NOISE_FLOOR = 0.05
 
@@ -63,7 +62,8 @@ def _check_size(context: Context, genotype: Genotype) -> None:
 
 def _certify(context: Context, genotype: Genotype, measure: Measure) -> None:
     target, skeleton = context.config.target, context.target_skeleton
-    measured = _measure_quietly(context, genotype, measure)
+    quietest = measure_quietly(lambda: measure(skeleton, genotype), target.max_noise_floor)
+    measured = certain(quietest, target.max_noise_floor)
     at_ms = measured.at(target.percentile)
     if at_ms > target.budget_ms:
         raise PromiseBroken(
@@ -91,19 +91,6 @@ def _certify(context: Context, genotype: Genotype, measure: Measure) -> None:
         },
     )
     say(f"transferred genotype: {at_ms:.3g} ms (p{target.percentile}), within the budget of {target.budget_ms:g} ms")
-
-
-def _measure_quietly(context: Context, genotype: Genotype, measure: Measure) -> Measured:
-    floors = []
-    for _ in range(_TRIES):
-        measured = measure(context.target_skeleton, genotype)
-        if measured.noise_floor <= context.config.target.max_noise_floor:
-            return measured
-        floors.append(f"{measured.noise_floor:.1%}")
-    raise PromiseBroken(
-        f"the machine is too noisy to certify a latency: noise floors of {', '.join(floors)} where [target] "
-        f"max_noise_floor allows {context.config.target.max_noise_floor:.1%}; stop other work on it and try again"
-    )
 
 
 def _timer(context: Context) -> Measure:

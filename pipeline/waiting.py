@@ -1,0 +1,31 @@
+"""How torch's idle threads wait, which must be settled before torch is imported.
+
+By default they spin. Alone on two cores that makes a search step of the demo 1.6 times faster; beside another process
+that computes, it makes it 3 times slower (benchmarks/RESULTS.md).
+"""
+
+import os
+import time
+from pathlib import Path
+
+_LOOKS, _PAUSE_S = 5, 0.005
+_LOAD = Path("/proc/loadavg")
+
+
+def settle_waiting(load: Path = _LOAD) -> None:
+    """Let idle threads sleep if other processes compute; what the user has set in OMP_WAIT_POLICY stays."""
+    if _others_run(load):
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+
+def _others_run(load: Path) -> bool:
+    """Whether at every look something runs beside this process; where the system does not say, nothing does."""
+    for _ in range(_LOOKS):
+        try:
+            running = int(load.read_text().split()[3].split("/")[0])
+        except (OSError, IndexError, ValueError):
+            return False
+        if running <= 1:
+            return False
+        time.sleep(_PAUSE_S)
+    return True
