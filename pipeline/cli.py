@@ -101,12 +101,19 @@ def search(
     allow_mismatch: AllowMismatch = None,
     allow_unvalidated: Annotated[bool | None, setting("search", "allow_unvalidated", "--allow-unvalidated")] = None,
     force: Force = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would run and how long; write nothing.")] = False,
 ) -> None:
     """Run the constrained architecture search."""
     flags = {
         "target": _target_flags(budget_ms, percentile, table, allow_mismatch),
         "search": {"method": method, "allow_unvalidated": allow_unvalidated},
     }
+    if dry_run:
+        from pipeline.stages.opening import open_run
+        from pipeline.stages.search import preview
+
+        preview(open_run(config, run, flags, remember=False))
+        return
     _stage("search", config, run, force, flags)
 
 

@@ -28,7 +28,7 @@ from pipeline.space.sampling import spread_genotypes
 from pipeline.space.sites import Site
 from pipeline.space.skeleton import Skeleton
 
-_CALIBRATION_SEED, _VALIDATION_SEED = 1, 2
+_CALIBRATION_SEED, _VALIDATION_SEED = 1, 3
 _BYTES_PER_WEIGHT = 4
 
 Thunk = Callable[[], Any]

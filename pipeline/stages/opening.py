@@ -10,8 +10,11 @@ from pipeline.rundir import RunDir, read_json, write_json
 from pipeline.stages.context import Context
 
 
-def open_run(config_path: Path, name: str, flags: Overrides) -> Context:
-    """The context of a run. Flags win over flags of earlier commands of the same run, which win over the file."""
+def open_run(config_path: Path, name: str, flags: Overrides, remember: bool = True) -> Context:
+    """The context of a run. Flags win over flags of earlier commands of the same run, which win over the file.
+
+    With `remember` the flags given now are kept for later commands.
+    """
     run = RunDir(config_path.absolute().parent, name)
     given = {s: {k: v for k, v in values.items() if v is not None} for s, values in flags.items()}
     earlier = _earlier_flags(run)
@@ -22,7 +25,7 @@ def open_run(config_path: Path, name: str, flags: Overrides) -> Context:
     ]
     if kept:
         say(f"from earlier flags of the run {name!r}: {', '.join(kept)}")
-    if any(given.values()):
+    if remember and any(given.values()):
         write_json(run.flags, merged)
     return Context(config, run)
 

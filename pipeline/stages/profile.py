@@ -7,7 +7,6 @@ from rich.table import Table
 from pipeline.config import Config
 from pipeline.console import console, progress_bar, say
 from pipeline.latency.campaign import Campaign
-from pipeline.latency.devices import open_device
 from pipeline.latency.kit import read_kit_result
 from pipeline.latency.kit import write_kit as write_kit_folder
 from pipeline.latency.measure import Device, Effort
@@ -17,7 +16,7 @@ from pipeline.latency.table import LatencyTable
 from pipeline.latency.validity import describe_validation
 from pipeline.space.skeleton import Skeleton
 from pipeline.stages.context import Context
-from pipeline.stages.tables import skeletons_of
+from pipeline.stages.tables import open_target, skeletons_of
 
 _DEAREST = 5
 _US_PER_MS = 1000.0
@@ -25,8 +24,7 @@ _US_PER_MS = 1000.0
 
 def run(context: Context) -> None:
     """Write the latency table of the target device."""
-    target = context.config.target
-    profile_on(context, open_device(target.device, target.threads, target.batch, context.config.profile.backend))
+    profile_on(context, open_target(context))
 
 
 def profile_on(context: Context, device: Device) -> None:

@@ -11,6 +11,7 @@ from pipeline.rundir import writing
 from pipeline.search.engine import Search
 from pipeline.search.loop import SearchFiles, SearchResult, run_search
 from pipeline.search.objective import Constraint
+from pipeline.search.preview import preview_search
 from pipeline.selection.feasibility import check_feasible
 from pipeline.selection.limits import Limit
 from pipeline.selection.targets import Demands, Target, make_targets
@@ -43,6 +44,17 @@ def run(context: Context) -> None:
         result = run_search(search, files, _identity(context, constraint), config.search.checkpoint_s)
         if is_writer():
             _write(context, search, constraint, result)
+
+
+def preview(context: Context) -> None:
+    """`search --dry-run`: say what would run, how large it is and how long it takes; write nothing."""
+    constraint = make_constraint(context, open_target_table(context))
+    config = context.config
+    settings = config.search.model_copy(update={"warmup_epochs": 0})  # so that the steps timed are whole cycles
+    search = Search(settings, config.compute, context.data, context.search_skeleton, constraint, context.device)
+    say(f"method: {settings.method}, T = {search.inner_steps}, K = {settings.neumann_terms}, {settings.epochs} epochs")
+    for line in preview_search(search).lines():
+        say(line)
 
 
 def make_constraint(context: Context, table: TargetTable) -> Constraint:

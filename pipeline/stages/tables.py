@@ -48,10 +48,11 @@ def open_target_table(context: Context) -> TargetTable:
 
 
 def open_target(context: Context) -> "Device":
+    """The target, driven by what the table is measured with."""
     from pipeline.latency.devices import open_device
 
     target = context.config.target
-    return open_device(target.device, target.threads, target.batch)
+    return open_device(target.device, target.threads, target.batch, context.config.profile.backend)
 
 
 def table_path(context: Context) -> Path:

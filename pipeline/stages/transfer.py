@@ -11,6 +11,7 @@ from pipeline.selection.records import genotype_hash
 from pipeline.space.genotype import Genotype, read_genotype
 from pipeline.space.plan import count_macs, count_params
 from pipeline.stages.context import Context
+from pipeline.stages.tables import open_target
 
 _SCHEMA = 1
 _FIRM_NOISE_FLOOR = 0.05
@@ -71,16 +72,13 @@ def _certify(context: Context, genotype: Genotype, measure: Measure) -> None:
             f"{skeleton.cells} cells, {skeleton.channels} channels and {skeleton.resolution} px, over the budget of "
             f"{target.budget_ms:g} ms; lower [target] cells or channels, or raise budget_ms"
         )
-    from pipeline.latency.devices import open_device
-
-    device = open_device(target.device, target.threads, target.batch)
     write_json(context.run.genotype, {**genotype.record(), "skeleton": asdict(skeleton)})
     write_json(
         context.run.certificate,
         {
             "schema": _SCHEMA,
             **_identity(context, genotype),
-            "device": device.fingerprint.record(),
+            "device": open_target(context).fingerprint.record(),
             "fits": True,
             "transferred": True,
             "predicted_ms": None,
@@ -94,8 +92,6 @@ def _certify(context: Context, genotype: Genotype, measure: Measure) -> None:
 
 
 def _timer(context: Context) -> Measure:
-    from pipeline.latency.devices import open_device
     from pipeline.selection.measuring import NetworkTimer
 
-    target = context.config.target
-    return NetworkTimer(open_device(target.device, target.threads, target.batch)).time
+    return NetworkTimer(open_target(context)).time

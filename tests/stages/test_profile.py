@@ -12,6 +12,7 @@ from pipeline.latency.table import read_table, table_name
 from pipeline.rundir import RunDir
 from pipeline.stages import profile as stage
 from pipeline.stages.context import Context
+from pipeline.stages.tables import open_target, table_path
 from tests.latency.fakes import FINGERPRINT, FakeDevice
 
 PROFILE = {"rounds": 2, "copies": 2, "calibration_networks": 4, "validate_networks": 3}
@@ -79,3 +80,10 @@ def test_the_kit_of_a_configuration_comes_back_as_its_table(tmp_path: Path) -> N
     with pytest.raises(UserError, match="cannot read"):
         stage.use_kit(context, tmp_path / "kit" / RESULT_FILE)
     assert not context.run.tables.exists()
+
+
+def test_later_stages_look_for_the_table_of_the_backend_that_measured_it(tmp_path: Path) -> None:
+    context = make_context(tmp_path, profile={"backend": "torch"})
+    assert open_target(context).fingerprint.runtime == "torch"
+    assert "torch" in table_path(context).name
+    assert "onnxruntime" in table_path(make_context(tmp_path)).name
