@@ -68,7 +68,7 @@ def test_a_changed_setting_runs_its_stage_and_what_reads_its_output(
     run_all(context(tmp_path, epochs=3))
     assert calls == ["search", "retrain"] * 2
     told = capsys.readouterr().err
-    assert "search.epochs changed from 6 to 3" in told and "the alphas changed" in told
+    assert "search.epochs changed from 5 to 3" in told and "the alphas changed" in told
 
 
 def test_a_setting_that_no_stage_reads_changes_nothing(calls: Calls, tmp_path: Path) -> None:
@@ -110,10 +110,10 @@ def test_a_missing_input_names_its_command_and_run(calls: Calls, tmp_path: Path)
 
 def test_runs_share_nothing(calls: Calls, tmp_path: Path) -> None:
     run_all(context(tmp_path, "one"))
-    run_all(context(tmp_path, "two", epochs=5))
+    run_all(context(tmp_path, "two", epochs=7))
     assert (context(tmp_path, "one").run.alphas.read_text(), context(tmp_path, "two").run.alphas.read_text()) == (
-        "epochs 6",
         "epochs 5",
+        "epochs 7",
     )
     run_all(context(tmp_path, "one"))
     assert len(calls) == 4
