@@ -7,8 +7,8 @@ from datetime import timedelta
 
 from pipeline.search.engine import Search
 
-# the first cycle also pays for what later ones find prepared
-_CYCLES = 2
+# The first cycle also pays for what later ones find prepared; in a long one that does not matter.
+_CYCLES, _LONG_S = 2, 10.0
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,8 @@ def preview_search(search: Search, clock: Callable[[], float] = time.perf_counte
         while report is None:
             report = search.advance()
         cycle_s = clock() - started
+        if cycle_s > _LONG_S:
+            break
     return Preview(
         weights=sum(weight.numel() for weight in search.state.supernet.parameters()),
         choices=sum(alpha.numel() for alpha in search.state.alphas),

@@ -18,3 +18,10 @@ def test_size_and_time_of_a_search(tmp_path: Path) -> None:
     assert preview.weights == sum(p.numel() for p in search.state.supernet.parameters())
     assert preview.architecture_steps == total // cycle
     assert "architecture parameters" in preview.lines()[0]
+
+
+def test_a_long_cycle_is_timed_once(tmp_path: Path) -> None:
+    search = make_search(tmp_path)
+    ticks = (20.0 * n for n in count())
+    assert preview_search(search, lambda: next(ticks)).cycle_s == 20.0
+    assert search.state.step == search.inner_steps
