@@ -1,6 +1,7 @@
 """What a person sees: messages, tables and progress on stderr; results go to stdout."""
 
 import json
+import os
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -11,8 +12,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 console = Console(stderr=True, highlight=False)
 
 
+def is_follower() -> bool:
+    """A process that a launcher started beside the first one: it computes; the first one speaks and keeps the books."""
+    return int(os.environ.get("RANK", "0")) > 0
+
+
 def say(message: str) -> None:
     """One line for the user."""
+    if is_follower():
+        return
     console.print(message, markup=False, soft_wrap=True)
 
 
@@ -38,4 +46,5 @@ def progress_bar() -> Progress:
         TimeRemainingColumn(),
         TextColumn("{task.fields[note]}"),
         console=console,
+        disable=is_follower(),
     )

@@ -140,6 +140,19 @@ def test_a_changed_budget_redoes_the_search_and_what_follows(project: Path) -> N
     assert f"budget_ms = {BUDGET_MS * 1.1}" in messages, "earlier flags are named"
 
 
+@pytest.mark.parametrize(("stage", "closing"), [("search", "search done"), ("retrain", "test accuracy")])
+def test_two_processes_of_a_launcher_do_one_stage(project: Path, stage: str, closing: str, tmp_path: Path) -> None:
+    """`torchrun -m pipeline STAGE` ends well, says everything once, and what it leaves is up to date."""
+    work = tmp_path / "work"
+    shutil.copytree(project, work)
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0"]
+    command = [*launcher, "-m", "pipeline", stage, "--run", "demo", "--force"]
+    done = subprocess.run(command, check=False, cwd=work, capture_output=True, text=True, timeout=1200)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count(closing) == 1
+    assert f"✓ {stage}" in pipeline(work, stage, "--run", "demo")
+
+
 def test_corrupted_alphas_score_lower(project: Path) -> None:
     """The selected genotype is the best under the alphas that were found, and not under others."""
     found = read_alphas(project / "runs" / "demo" / "search" / "alphas.safetensors")

@@ -1,14 +1,13 @@
 """Running stages: which are up to date, and what a finished one leaves behind as its record."""
 
 import importlib
-import os
 import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from types import ModuleType
 
 from pipeline.config_file import render_config
-from pipeline.console import say
+from pipeline.console import is_follower, say
 from pipeline.rundir import read_json, write_json, write_text
 from pipeline.stages import STAGES, Stage
 from pipeline.stages.artifacts import hash_of, require
@@ -22,7 +21,7 @@ _UP_TO_DATE = "up to date (inputs, settings and outputs are unchanged)"
 
 def run_stage(context: Context, stage: Stage, force: bool = False) -> None:
     """Run one stage, unless it is up to date; `force` runs it from the start all the same."""
-    if _is_follower():
+    if is_follower():
         _module(stage).run(context)
         return
     with context.run.locked():
@@ -55,11 +54,6 @@ def _adopt_genotype(context: Context, stage: Stage) -> None:
         from pipeline.stages.transfer import adopt_genotype
 
         adopt_genotype(context)
-
-
-def _is_follower() -> bool:
-    """A process that a launcher started beside the first one: it computes, and the first one keeps the books."""
-    return int(os.environ.get("RANK", "0")) > 0
 
 
 def _module(stage: Stage) -> ModuleType:
