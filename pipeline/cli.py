@@ -97,6 +97,7 @@ def search(
     budget_ms: BudgetMs = None,
     percentile: Percentile = None,
     method: Annotated[str | None, setting("search", "method")] = None,
+    epochs: Annotated[int | None, setting("search", "epochs")] = None,
     table: Table = None,
     allow_mismatch: AllowMismatch = None,
     allow_unvalidated: Annotated[bool | None, setting("search", "allow_unvalidated", "--allow-unvalidated")] = None,
@@ -106,7 +107,7 @@ def search(
     """Run the constrained architecture search."""
     flags = {
         "target": _target_flags(budget_ms, percentile, table, allow_mismatch),
-        "search": {"method": method, "allow_unvalidated": allow_unvalidated},
+        "search": {"method": method, "epochs": epochs, "allow_unvalidated": allow_unvalidated},
     }
     if dry_run:
         from pipeline.stages.opening import open_run

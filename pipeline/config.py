@@ -31,7 +31,7 @@ class DataConfig(Section):
     """digits (built in), npz (x_train, y_train, x_test, y_test), folder (a sub-folder per class, below
     train and test if there are such), idx (MNIST files), cifar10 or cifar100 (python batches)."""
     path: str = ""
-    """The .npz file, or the folder; relative to this file. Not needed for digits."""
+    """The .npz file, or the folder; relative to pipeline.toml. Not needed for digits."""
     resolution: Count = 16
     """Images are cropped to their centre square and resized to this many pixels."""
     colour: bool = False
@@ -85,7 +85,8 @@ class TargetConfig(Section):
     percentile: Percentile = 50
     """Which percentile of the latency must stay under the ceiling."""
     max_noise_floor: Share = 0.05
-    """Largest noise of the machine at which a measurement counts; above it, it is repeated, then refused."""
+    """Largest noise of the machine at which a measurement counts; above it, it is repeated, then refused. What
+    is certified at more than 5 % is marked provisional."""
     max_macs: CountOrZero = 600_000_000
     """Largest number of multiply-adds (the mobile limit is 600 M); 0 for none."""
     max_params: CountOrZero = 0
@@ -117,7 +118,7 @@ class SearchConfig(Section):
     """The constrained search: T weight steps, then one architecture step along the hypergradient."""
 
     method: Method = "idarts"
-    """How the architecture gradient is computed."""
+    """How the architecture gradient is computed: idarts, darts, first-order, t1t2, cg, reverse or truncated."""
     cells: Count = 3
     """Cells of the supernet."""
     channels: Count = 8
@@ -232,14 +233,14 @@ class RetrainConfig(Section):
     checkpoint_s: Positive = 60.0
     """Seconds between checkpoints within an epoch; there is one at the end of every epoch too."""
     genotype: str = ""
-    """A genotype file to train instead of the run's own, for transfer to other data; relative to this file."""
+    """A genotype file to train instead of the run's own, for transfer to other data; relative to pipeline.toml."""
 
 
 class ExportConfig(Section):
     """The deployed file."""
 
     format: Literal["onnx"] = "onnx"
-    """The only format there is."""
+    """onnx is the only format there is."""
     tolerance: Positive = 1e-4
     """Largest absolute difference between torch's and onnxruntime's logits."""
     uint8_input: bool = False
@@ -247,7 +248,7 @@ class ExportConfig(Section):
     max_file_mb: NonNegative = 0.0
     """Largest size of model.onnx; 0 for none."""
     int8: bool = False
-    """Quantize as well; shipped only if it is faster on the target and within the accuracy loss below."""
+    """Quantize as well; shipped only if it is faster on the target and loses at most [export] max_accuracy_loss."""
     max_accuracy_loss: Share = 0.01
     """Accuracy that int8 may cost, as a share of the test images."""
 

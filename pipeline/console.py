@@ -3,11 +3,24 @@
 import json
 import os
 import sys
+import time
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Column
+
+_LINE_EVERY_S = 30.0
 
 console = Console(stderr=True, highlight=False)
 
@@ -35,16 +48,34 @@ def print_result(record: Mapping[str, Any], as_json: bool) -> None:
         sys.stdout.write(f"{name:<{width}}  {'–' if value is None else shown}\n")
 
 
-def progress_bar() -> Progress:
-    """A bar with count, elapsed time and ETA; `note` is the text a caller may update."""
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("ETA"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
+class Bar(Progress):
+    """A progress bar; where there is no terminal to draw it, a line every half minute."""
+
+    _silent_since = 0.0
+
+    def update(self, task_id: TaskID, **changes: Any) -> None:
+        super().update(task_id, **changes)
+        now = time.monotonic()
+        self._silent_since = self._silent_since or now
+        if self.console.is_terminal or now - self._silent_since < _LINE_EVERY_S or self.disable:
+            return
+        self._silent_since, task = now, self.tasks[task_id]
+        left = "–" if task.time_remaining is None else timedelta(seconds=round(task.time_remaining))
+        say(f"{task.description} {task.completed:g}/{task.total:g}, ETA {left}, {task.fields['note']}")
+
+
+def progress_bar() -> Bar:
+    """A bar with count, elapsed time and ETA; `note` is a text that callers may update and that yields first."""
+    note = Column(no_wrap=True, overflow="ellipsis", ratio=1)
+    return Bar(
+        TextColumn("{task.description}", table_column=Column(no_wrap=True)),
+        BarColumn(bar_width=12),
+        MofNCompleteColumn(table_column=Column(no_wrap=True, min_width=7)),
+        TimeElapsedColumn(table_column=Column(no_wrap=True, min_width=7)),
+        TextColumn("ETA", table_column=Column(no_wrap=True, min_width=3)),
+        TimeRemainingColumn(table_column=Column(no_wrap=True, min_width=7)),
+        TextColumn("{task.fields[note]}", table_column=note),
         console=console,
+        expand=True,
         disable=is_follower(),
     )

@@ -75,4 +75,5 @@ def write_preset(name: str, path: Path, force: bool) -> None:
     if path.exists() and not force:
         raise UserError(f"{path} exists; use --force to replace it or --config to write another file")
     write_text(path, text)
-    say(f"wrote {path}; next: pipeline run")
+    first = "set [data] path in it, then " if preset(name).data.path else ""
+    say(f"wrote {path}; next: {first}pipeline run")

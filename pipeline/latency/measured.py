@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from pipeline.console import say
 from pipeline.errors import PromiseBroken
 
 _PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)
@@ -33,6 +34,7 @@ def measure_quietly(
     for pause_s in _PAUSES_S:
         if quietest.noise_floor <= max_noise_floor:
             break
+        say(f"noise floor {quietest.noise_floor:.1%}, {max_noise_floor:.1%} allowed: timed again in {pause_s:g} s")
         pause(pause_s)
         quietest = min(quietest, measure(), key=lambda measured: measured.noise_floor)
     return quietest
@@ -43,6 +45,7 @@ def certain(measured: Measured, max_noise_floor: float) -> Measured:
     if measured.noise_floor > max_noise_floor:
         raise PromiseBroken(
             f"the machine is too noisy to certify a latency: the noise floor is {measured.noise_floor:.1%} at best "
-            f"where [target] max_noise_floor allows {max_noise_floor:.1%}; stop other work on it and try again"
+            f"where [target] max_noise_floor allows {max_noise_floor:.1%}; stop other work and try again, or raise it "
+            "(the certificate is then marked provisional)"
         )
     return measured

@@ -113,7 +113,7 @@ class _Driver:
         self.reported_at, self.reported_step = now, self.search.state.step
         limit = self.search.constraint.limits[0]
         note = (
-            f"loss {report.validation_loss:.3f} · expected {limit.show(report.expected[limit.unit])} "
+            f"loss {report.validation_loss:.2f} · {limit.show(report.expected[limit.unit])} "
             f"of {limit.show(limit.at_most)} · {rate:.0f} images/s"
         )
         self.bar.update(task, note=note)

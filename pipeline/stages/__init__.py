@@ -31,7 +31,6 @@ _RESCORING = ("compute", "data.augment", "search.batch_size", "search.weight_lr"
 _LIMITS = (
     "target.budget_ms",
     "target.percentile",
-    "target.max_noise_floor",
     "target.max_macs",
     "target.max_params",
     "target.table",
@@ -43,14 +42,14 @@ STAGES: tuple[Stage, ...] = (
     Stage("search", ("data", "compute", "search", *_SPACE, *_LIMITS), ("data", "table"), ("alphas",)),
     Stage(
         "discretize",
-        ("discretize", *_RESCORING, *_MACHINE, *_SPACE, *_LIMITS),
+        ("discretize", *_RESCORING, *_MACHINE, *_SPACE, *_LIMITS, "target.max_noise_floor"),
         ("data", "table", "alphas"),
         ("genotype", "selection", "certificate"),
     ),
     Stage("retrain", ("data", "compute", "retrain"), ("data", "genotype"), ("weights", "metrics")),
     Stage(
         "export",
-        ("export", *_MACHINE, *_LIMITS),
+        ("export", *_MACHINE, *_LIMITS, "target.max_noise_floor"),
         ("data", "genotype", "certificate", "weights", "metrics"),
         ("model", "model_card"),
     ),

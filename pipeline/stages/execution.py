@@ -62,6 +62,7 @@ def _module(stage: Stage) -> ModuleType:
 
 def _run_locked(context: Context, stage: Stage) -> None:
     inputs = require(context, stage.reads)
+    context.run.record(stage.name).unlink(missing_ok=True)  # what is being replaced is no longer up to date
     heading = f"The resolved configuration of the run {context.run.name}."
     write_text(context.run.config, render_config(context.config, heading))
     write_json(context.run.environment, describe_environment(context))

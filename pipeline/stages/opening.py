@@ -20,11 +20,15 @@ def open_run(config_path: Path, name: str, flags: Overrides, remember: bool = Tr
     earlier = _earlier_flags(run)
     merged = {s: {**earlier.get(s, {}), **given.get(s, {})} for s in {*earlier, *given}}
     config = read_config(config_path, merged)
+    in_file = read_config(config_path, given)
     kept = [
-        f"[{s}] {k} = {v!r}" for s, values in earlier.items() for k, v in values.items() if k not in given.get(s, {})
+        f"[{section}] {setting} = {value!r}"
+        for section, values in earlier.items()
+        for setting, value in values.items()
+        if setting not in given.get(section, {}) and getattr(getattr(in_file, section, None), setting, None) != value
     ]
     if kept:
-        say(f"from earlier flags of the run {name!r}: {', '.join(kept)}")
+        say(f"from earlier flags of the run {name!r} ({run.flags.name}): {', '.join(kept)}")
     if remember and any(given.values()):
         write_json(run.flags, merged)
     return Context(config, run)

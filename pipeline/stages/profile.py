@@ -38,7 +38,7 @@ def profile_on(context: Context, device: Device) -> None:
             context.run.tables,
             lambda share, note: bar.update(task, completed=round(100 * share), note=note),
         )
-    _report(profile, campaign_of(context).skeletons)
+    _report(profile, campaign_of(context).skeletons, context.config.target.max_noise_floor)
 
 
 def write_kit(context: Context, folder: Path) -> None:
@@ -60,7 +60,8 @@ def write_kit(context: Context, folder: Path) -> None:
 def use_kit(context: Context, result: Path) -> None:
     """`profile --from-kit`: the table of the machine that measured the kit."""
     campaign = campaign_of(context)
-    _report(store_table(read_kit_result(result, campaign), context.run.tables), campaign.skeletons)
+    stored = store_table(read_kit_result(result, campaign), context.run.tables)
+    _report(stored, campaign.skeletons, context.config.target.max_noise_floor)
 
 
 def campaign_of(context: Context) -> Campaign:
@@ -79,7 +80,13 @@ def _effort(config: Config) -> Effort:
     return Effort(rounds=config.profile.rounds, extra_rounds=config.profile.rounds // 2)
 
 
-def _report(profile: Profile, skeletons: tuple[Skeleton, ...]) -> None:
+def _warn(noise_floor: float, allowed: float) -> str:
+    if noise_floor <= allowed:
+        return ""
+    return f"; [target] max_noise_floor allows {allowed:.1%}: as busy as this, the machine will certify nothing"
+
+
+def _report(profile: Profile, skeletons: tuple[Skeleton, ...], allowed: float) -> None:
     """Pictures beside the table, the dearest sites and the verdict on screen."""
     for precision, column in profile.table.precisions.items():
         for skeleton in skeletons:
@@ -90,7 +97,7 @@ def _report(profile: Profile, skeletons: tuple[Skeleton, ...]) -> None:
                 draw_costs(column, skeleton, profile.table.fingerprint, profile.path.with_name(f"{stem}__costs.png"))
                 draw_predictions(column, entry, profile.path.with_name(f"{stem}__predictions.png"))
                 say(f"{size} {precision}: the table is {describe_validation(entry.validation)}")
-        say(f"{precision}: noise floor {column.noise_floor:.1%}")
+        say(f"{precision}: noise floor {column.noise_floor:.1%}{_warn(column.noise_floor, allowed)}")
     console.print(_dearest_sites(profile.table))
     if not profile.replaced:
         say(f"the new figures miss the validity gate; {profile.path}, which passed it, was kept")
@@ -100,7 +107,8 @@ def _report(profile: Profile, skeletons: tuple[Skeleton, ...]) -> None:
 def _dearest_sites(table: LatencyTable) -> Table:
     rows = Table("dearest sites", *(f"{precision}, µs" for precision in table.precisions))
     columns = list(table.precisions.values())
-    for key in sorted(columns[0].sites, key=lambda key: -columns[0].sites[key].p50_ms)[:_DEAREST]:
+    real = [key for key in columns[0].sites if not key.startswith("none/")]
+    for key in sorted(real, key=lambda key: -columns[0].sites[key].p50_ms)[:_DEAREST]:
         times = [column.sites.get(key) for column in columns]
         rows.add_row(key, *("–" if time is None else f"{time.p50_ms * _US_PER_MS:.1f}" for time in times))
     return rows

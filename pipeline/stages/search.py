@@ -52,6 +52,7 @@ def preview(context: Context) -> None:
     config = context.config
     settings = config.search.model_copy(update={"warmup_epochs": 0})  # so that the steps timed are whole cycles
     search = Search(settings, config.compute, context.data, context.search_skeleton, constraint, context.device)
+    say("timing a few steps …")
     say(f"method: {settings.method}, T = {search.inner_steps}, K = {settings.neumann_terms}, {settings.epochs} epochs")
     for line in preview_search(search).lines():
         say(line)
@@ -93,7 +94,10 @@ class Span(NamedTuple):
 
     def describe(self) -> str:
         size = f"{self.target.skeleton.cells} cells × {self.target.skeleton.channels} channels"
-        note = "; it does not bind" if self.limit.at_most >= self.slowest_ms else ""
+        unused = (
+            "; it does not bind: raise [target] cells or channels, or name larger ones in [discretize] channels_grid"
+        )
+        note = unused if self.limit.at_most >= self.slowest_ms else ""
         return (
             f"networks of {size} take {self.limit.show(self.fastest_ms)} to {self.limit.show(self.slowest_ms)} "
             f"(predicted p50); the limit is {self.limit.show(self.limit.at_most)}{note}"

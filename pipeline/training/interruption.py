@@ -1,5 +1,6 @@
 """Signals as a question that a loop asks after every step, so that it saves before it stops."""
 
+import os
 import signal
 import threading
 from types import FrameType, TracebackType
@@ -8,6 +9,7 @@ from typing import Any, Self
 from pipeline.errors import Interrupted
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_STDERR = 2
 
 
 class Interruption:
@@ -38,3 +40,4 @@ class Interruption:
             signal.signal(signal.SIGINT, self._previous[signal.SIGINT])
             raise KeyboardInterrupt
         self.requested = True
+        os.write(_STDERR, "\nstopping after this step …\n".encode())  # safe in a handler, whatever else is printing

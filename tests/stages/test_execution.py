@@ -157,3 +157,19 @@ def test_every_stage_depends_on_settings_that_exist_and_artifacts_that_are_made(
         for name in stage.settings:
             section, _, setting = name.partition(".")
             assert not setting or setting in type(getattr(Config(), section)).model_fields, name
+
+
+def test_a_stage_interrupted_while_it_is_redone_is_no_longer_up_to_date(
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_all(context(tmp_path))
+
+    def interrupted(_: Context) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(execution, "_module", lambda _: SimpleNamespace(run=interrupted))
+        with pytest.raises(KeyboardInterrupt):
+            run_all(context(tmp_path, epochs=3))
+    run_all(context(tmp_path))
+    assert calls == ["search", "retrain", "search"]

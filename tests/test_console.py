@@ -1,0 +1,30 @@
+"""Progress without a terminal, and silence of all processes but the first."""
+
+import pytest
+
+from pipeline import console as module
+from pipeline.console import progress_bar, say
+
+
+def test_without_a_terminal_a_line_every_half_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, lines = [100.0], list[str]()
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(module, "say", lines.append)
+    with progress_bar() as bar:
+        task = bar.add_task("search", total=10, note="")
+        for step in range(1, 9):
+            bar.update(task, completed=step, note=f"loss {step}")
+            now[0] += 10.0
+    assert [line.split(",")[0] for line in lines] == ["search 4/10", "search 7/10"]
+    assert lines[0].endswith("loss 4")
+
+
+def test_followers_of_a_launcher_are_silent(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    say("hello")
+    assert progress_bar().disable
+    monkeypatch.setenv("RANK", "0")
+    assert not progress_bar().disable
+    assert "hello" not in capsys.readouterr().err
