@@ -47,7 +47,7 @@ class Effort:
 
 @dataclass(frozen=True)
 class Measurement:
-    """The timing of every model, the sentinel on the quiet machine, and the relative noise of a single call."""
+    """The timing of every model, the sentinel on the quiet machine, and the relative noise of a p50."""
 
     timings: Mapping[str, Timing]
     sentinel_ms: float

@@ -21,6 +21,8 @@ Array = NDArray[np.float64]
 # A call that waited for the processor longer than this was interrupted; the constant covers the clocks' own cost.
 _INTERRUPTED_SHARE, _INTERRUPTED_MS = 1.05, 0.02
 _FAST_PERCENTILE, _QUIET_SHARE = 2.0, 1.15
+# The noise floor: looks per block, calls that a model gets, and how often the looks are drawn again.
+_BLOCK, _CALLS, _RESAMPLES, _FEWEST_BLOCKS = 5, 120, 300, 3
 
 
 class Reading(NamedTuple):
@@ -94,10 +96,17 @@ def summarize(readings: Sequence[Reading]) -> Timing:
 
 
 def noise_floor(looks: Sequence[float]) -> float:
-    """Relative noise of a single call: half the interquartile range of the sentinel over the mean of its neighbours."""
-    values = np.asarray(looks, np.float64)
-    if len(values) < 3:
+    """Relative noise of a p50: half the 95 % interval of the sentinel's quiet median over the calls that a model gets.
+
+    The interval is that of medians over looks drawn again, in blocks of neighbours, so that a disturbance that lasts
+    counts for what it is. (The noise of single calls is some ten times larger and says nothing about their median.)
+    """
+    count = len(looks) // _BLOCK
+    if count < _FEWEST_BLOCKS:
         return 1.0
-    ratios = 2.0 * values[1:-1] / (values[:-2] + values[2:])
-    low, high = np.percentile(ratios, [25.0, 75.0])
-    return float((high - low) / 2.0)
+    blocks = np.asarray(looks[: count * _BLOCK], np.float64).reshape(count, _BLOCK)
+    generator = np.random.default_rng(0)
+    drawn = generator.integers(0, count, (_RESAMPLES, min(count, _CALLS // _BLOCK)))
+    medians = [float(np.median(quiet_values(blocks[rows].ravel()))) for rows in drawn]
+    low, middle, high = np.percentile(medians, [2.5, 50.0, 97.5])
+    return float((high - low) / 2.0 / middle)

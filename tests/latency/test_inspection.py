@@ -22,7 +22,7 @@ def test_counts_without_a_table_or_a_device(darts_v2: Genotype) -> None:
 
 def test_predicted_and_measured(darts_v2: Genotype) -> None:
     predictor = Predictor(made_table(noise=0.02), SKELETON)
-    found = inspect_genotype(SKELETON, darts_v2, predictor, FakeDevice(), Effort(rounds=4, calls=2))
+    found = inspect_genotype(SKELETON, darts_v2, predictor, FakeDevice(), Effort(rounds=8, calls=2))
     record = found.record()
     assert record["measured_ms"]["p50"] == pytest.approx(CALL_MS + PARAMETER_MS * record["params"])
     assert record["measured_ms"].keys() == {"p50", "p95", "p99"}

@@ -31,7 +31,7 @@ def test_a_drifting_machine_slows_all_models_alike() -> None:
     measured = measure_models(FakeDevice(step), MODELS, 0.5, Effort(rounds=20, calls=3))
     ratios = [timing.fast_ms / MODELS[name] for name, timing in measured.timings.items()]
     assert max(ratios) / min(ratios) < 1.02
-    assert measured.noise_floor < 0.01
+    assert 0.01 < measured.noise_floor < 0.05, "a median on a drifting machine is that uncertain"
 
 
 def test_disturbed_models_get_more_rounds_and_recover() -> None:

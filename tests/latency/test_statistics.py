@@ -43,14 +43,25 @@ def test_the_quiet_mode_ends_15_percent_above_the_fast_end() -> None:
     assert quiet_values(values).max() == 1.149
 
 
-def test_noise_floor_is_half_the_iqr_against_the_neighbours() -> None:
-    generator = np.random.default_rng(0)
-    looks = 1.0 + 0.04 * generator.standard_normal(4000)
-    ratios = [looks[i] / np.mean([looks[i - 1], looks[i + 1]]) for i in range(1, len(looks) - 1)]
-    expected = (np.quantile(ratios, 0.75) - np.quantile(ratios, 0.25)) / 2
-    assert noise_floor(looks.tolist()) == pytest.approx(expected, abs=1e-12)
+def test_noise_floor_is_the_uncertainty_of_a_median() -> None:
+    """Of n normal values the median has the standard error σ · √(π / 2n)."""
+    looks = 1.0 + 0.01 * np.random.default_rng(0).standard_normal(6000)
+    expected = 1.96 * 0.01 * np.sqrt(np.pi / (2 * 120))
+    assert noise_floor(looks.tolist()) == pytest.approx(expected, rel=0.15)
+    fewer = np.mean([noise_floor(looks[start : start + 60].tolist()) for start in range(0, 6000, 60)])
+    assert fewer == pytest.approx(expected * np.sqrt(2), rel=0.15)
 
 
-def test_drift_is_no_noise() -> None:
-    assert noise_floor(np.linspace(1.0, 2.0, 500).tolist()) < 1e-5
+def test_a_disturbance_that_lasts_is_noise_and_a_short_one_is_not() -> None:
+    """A tenth of the looks in a slower mode: spread evenly they leave the median alone, in one stretch as well; half of
+    the looks 10 % slower, in stretches, move it."""
+    quiet = 1.0 + 0.001 * np.random.default_rng(1).standard_normal(600)
+    spikes = quiet.copy()
+    spikes[::10] *= 1.5
+    stretches = quiet.copy()
+    for start in range(0, 600, 100):
+        stretches[start : start + 50] *= 1.1
+    assert noise_floor(spikes.tolist()) < 0.001
+    assert noise_floor(stretches.tolist()) > 0.03
+    assert noise_floor([1.0] * 14) == 1.0, "too few looks say nothing"
     assert noise_floor([1.0]) == 1.0
