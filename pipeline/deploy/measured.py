@@ -5,12 +5,9 @@ from pathlib import Path
 
 from pipeline.console import progress_bar
 from pipeline.latency.devices import open_device
-from pipeline.latency.measure import Device, Effort, measure_models
+from pipeline.latency.measure import CAREFUL, Device, Effort, measure_models
 from pipeline.latency.measured import Measured
 from pipeline.latency.models import make_sentinel
-
-_EFFORT = Effort(calls=10)
-
 
 # files, timed in turns so that they can be compared -> one result each
 Measure = Callable[[Sequence[Path]], list[Measured]]
@@ -19,7 +16,7 @@ Measure = Callable[[Sequence[Path]], list[Measured]]
 def measure_on(name: str, threads: int, batch: int) -> Measure:
     """Measurements on the device `name` (cpu, cuda, cuda:N), beside a sentinel."""
     device = open_device(name, threads, batch)
-    return lambda paths: measure_files(device, paths, _EFFORT)
+    return lambda paths: measure_files(device, paths, CAREFUL)
 
 
 def measure_files(device: Device, paths: Sequence[Path], effort: Effort) -> list[Measured]:

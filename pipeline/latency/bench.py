@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeline.errors import UserError
-from pipeline.latency.measure import Device, Effort, Journal, measure_models
+from pipeline.latency.measure import CAREFUL, Device, Effort, Journal, measure_models
 from pipeline.latency.models import make_sentinel
 from pipeline.latency.statistics import Reading, Timing, summarize
 
@@ -85,7 +85,7 @@ def _measure(
         device,
         dict(zip(names, paths, strict=True)),
         make_sentinel(device),
-        effort or Effort(calls=10),
+        effort or CAREFUL,
         journal,
         (lambda _, share: progress(share)) if progress else None,
     )

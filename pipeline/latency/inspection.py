@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from pipeline.latency.measure import Device, Effort, measure_models
+from pipeline.latency.measure import CAREFUL, Device, Effort, measure_models
 from pipeline.latency.models import make_network, make_sentinel
 from pipeline.latency.predictor import Prediction, Predictor
 from pipeline.space.genotype import Genotype
@@ -69,7 +69,7 @@ def inspect_genotype(
             device,
             {"network": make_network(device, skeleton, genotype)},
             make_sentinel(device),
-            effort or Effort(calls=10),
+            effort or CAREFUL,
             after_round=(lambda _, share: progress(share)) if progress else None,
         )
         timing = result.timings["network"]

@@ -45,6 +45,10 @@ class Effort:
     extra_rounds: int = 15
 
 
+# For a single network: many short visits, so that its median and the sentinel's rest on as many moments.
+CAREFUL = Effort(rounds=60, calls=5, extra_rounds=30)
+
+
 @dataclass(frozen=True)
 class Measurement:
     """The timing of every model, the sentinel on the quiet machine, and the relative noise of a p50."""

@@ -4,19 +4,17 @@ from collections.abc import Callable
 
 import torch
 
-from pipeline.latency.measure import Device, Effort, measure_models
+from pipeline.latency.measure import CAREFUL, Device, Effort, measure_models
 from pipeline.latency.measured import Measured
 from pipeline.latency.models import make_network, make_sentinel
 from pipeline.space.genotype import Genotype
 from pipeline.space.skeleton import Skeleton
 
-_EFFORT = Effort(rounds=30, calls=10)
-
 
 class NetworkTimer:
     """Builds networks with random weights and times them."""
 
-    def __init__(self, device: Device, effort: Effort = _EFFORT) -> None:
+    def __init__(self, device: Device, effort: Effort = CAREFUL) -> None:
         self._device, self._effort = device, effort
         self._sentinel = make_sentinel(device)
 
