@@ -1,10 +1,13 @@
 """The certificate: the chosen network is built and timed until one is measured to keep the budget.
 
-A measured network corrects the prediction: with m measured and r predicted, the next one is sought under
-r ≤ budget · r/m. Over budget, that tightens the limit; well under it, it loosens the limit, so that the budget is
-used. The n-th tightening aims (2^(n-1) − 1) % below the budget, so that near misses cannot go on for ever.
+A measured network corrects the prediction: with m measured and c its cost in the programme (never below the predicted
+r: operations that the runtime merges are counted each), the next one is sought under c' ≤ budget · c/m. Over budget,
+that tightens the limit; well under it, it loosens the limit, so that the budget is used; between a limit that was too
+loose and one that left too much, the next lies in the middle. The n-th miss aims (2^(n-1) − 1) % below the budget, so
+that near misses cannot go on for ever.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -70,9 +73,9 @@ def certify(seeker: Seeker, demands: Demands, measure: Measure, max_rounds: int,
         if pick is None or search.knows(pick):
             break
         done = search.try_out(pick, factor)
-        if search.best is not None and (search.failed or not search.has_slack(done)):
+        if done.fits and not search.has_slack(done):
             break
-        factor = search.corrected(done)
+        factor = search.next_factor(done)
     if search.best is None:
         fastest = seeker.fastest()
         if fastest is not None and not search.knows(fastest):
@@ -115,10 +118,21 @@ class _Search:
         aim = 1 - _AIM_STEP * (2 ** (misses - 1) - 1) if misses else 1.0
         aimed_ms, measured_ms = max(aim, 0.0) * self.demands.budget_ms, done.measured.at(self.demands.percentile)
         # A poor calibration can predict less than nothing for a tiny network; then the error is taken as a shift.
-        limit_ms = done.predicted_ms + aimed_ms - measured_ms
-        if done.predicted_ms > 0:
-            limit_ms = done.predicted_ms * aimed_ms / measured_ms
+        cost_ms = done.pick.target.latency.of(done.pick.genotype)
+        limit_ms = cost_ms * aimed_ms / measured_ms if cost_ms > 0 else cost_ms + aimed_ms - measured_ms
         return limit_ms / self._plain_limit(done.pick)
+
+    def next_factor(self, done: Round) -> float:
+        """The corrected factor, or the middle (geometric) where it leaves the range between what fitted and failed."""
+        fitting = [self._factor(tried) for tried in self.rounds if tried.fits]
+        failing = [self._factor(tried) for tried in self.rounds if not tried.fits]
+        factor = self.corrected(done)
+        if fitting and failing and not max(fitting) < factor < min(failing):
+            return math.sqrt(max(fitting) * min(failing))
+        return factor
+
+    def _factor(self, tried: Round) -> float:
+        return tried.limit_ms / self._plain_limit(tried.pick)
 
     def _plain_limit(self, pick: Pick) -> float:
         return pick.target.predictor.limit_ms(self.demands.budget_ms, self.demands.percentile)

@@ -9,7 +9,7 @@ from pipeline.errors import PromiseBroken
 from pipeline.selection.certificate import OverBudget, certify
 from pipeline.selection.chooser import Chooser
 from pipeline.selection.outcome import argmax_seeker, best_seeker
-from pipeline.selection.targets import Demands
+from pipeline.selection.targets import Demands, make_targets
 from pipeline.space.extremes import cheapest_genotype, dearest_genotype
 from tests.selection.fakes import DARTS, SMALL, FakeDevice, FakePredictor, make_chooser
 from tests.selection.spaces import random_scores
@@ -74,8 +74,36 @@ def test_loosening_too_far_falls_back_to_what_fitted() -> None:
     demands = Demands(budget, 50)
     device = FakeDevice(lambda ms: 0.8 * ms if ms <= budget else 1.2 * ms)
     certified = certify(best_seeker(chooser, demands), demands, device, ROUNDS, FLOOR)
-    assert [done.fits for done in certified.rounds] == [True, False]
-    assert certified.round is certified.rounds[0]
+    assert [done.fits for done in certified.rounds[:2]] == [True, False]
+    assert len(certified.rounds) == 1 + ROUNDS and certified.round is certified.rounds[0]
+
+
+def test_after_loosening_too_far_the_next_limit_lies_between() -> None:
+    """Half of the way to the looser limit the device is still fast."""
+    chooser = make_chooser()
+    budget = middle_budget(chooser, 0.25)
+    demands = Demands(budget, 50)
+    device = FakeDevice(lambda ms: 0.8 * ms if ms <= 1.12 * budget else 1.2 * ms)
+    certified = certify(best_seeker(chooser, demands), demands, device, ROUNDS, FLOOR)
+    assert [done.fits for done in certified.rounds[:2]] == [True, False]
+    assert certified.rounds[2].limit_ms == pytest.approx(budget * np.sqrt(1.25), rel=0.02)
+    assert certified.round.fits and certified.round.pick.score > certified.rounds[0].pick.score
+
+
+def test_operations_that_are_merged_leave_room_that_is_used() -> None:
+    """The programme counts each of them; what is predicted and measured is a third less."""
+
+    class Merging(FakePredictor):
+        def predict(self, genotype):  # type: ignore[no-untyped-def]
+            ms = super().predict(genotype).ms / 1.5
+            return super().predict(genotype)._replace(ms=ms)
+
+    scores = random_scores(DARTS, np.random.default_rng(0), tied=False)
+    chooser = Chooser(DARTS, scores, make_targets([SMALL], Merging), 0.9)
+    demands = Demands(middle_budget(chooser, 0.1), 50)
+    certified = certify(best_seeker(chooser, demands), demands, FakeDevice(lambda ms: ms / 1.5), ROUNDS, FLOOR)
+    assert certified.rounds[0].measured.p50_ms < 0.7 * demands.budget_ms
+    assert certified.round.measured.p50_ms > 0.9 * demands.budget_ms
 
 
 def test_near_misses_do_not_go_on_for_ever() -> None:
