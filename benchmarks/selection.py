@@ -125,7 +125,7 @@ def study_certificates(cases: int, work: Path, max_noise_floor: float) -> Iterat
     device = open_device("cpu", threads=1)
     target, validation = _open_target(device, work / "tables")
     yield f"Latency table {validation}."
-    timer = NetworkTimer(device)
+    timer = NetworkTimer(device, target.predictor.sentinel_ms)  # type: ignore[attr-defined]
     journal = work / "certificates.jsonl"
     done = {record["case"]: record for record in _read_lines(journal)}
     with progress_bar() as bar:

@@ -13,13 +13,15 @@ from pipeline.latency.models import make_sentinel
 Measure = Callable[[Sequence[Path]], list[Measured]]
 
 
-def measure_on(name: str, threads: int, batch: int) -> Measure:
-    """Measurements on the device `name` (cpu, cuda, cuda:N), beside a sentinel."""
+def measure_on(name: str, threads: int, batch: int, sentinel_ms: float | None = None) -> Measure:
+    """Measurements on the device `name` (cpu, cuda, cuda:N), beside a sentinel that is known to take `sentinel_ms`."""
     device = open_device(name, threads, batch)
-    return lambda paths: measure_files(device, paths, CAREFUL)
+    return lambda paths: measure_files(device, paths, CAREFUL, sentinel_ms)
 
 
-def measure_files(device: Device, paths: Sequence[Path], effort: Effort) -> list[Measured]:
+def measure_files(
+    device: Device, paths: Sequence[Path], effort: Effort, sentinel_ms: float | None = None
+) -> list[Measured]:
     """The latency of every file, in interleaved rounds."""
     with progress_bar() as bar:
         task = bar.add_task("timing on the target", total=effort.rounds, note="")
@@ -31,4 +33,5 @@ def measure_files(device: Device, paths: Sequence[Path], effort: Effort) -> list
             after_round=lambda _, share: bar.update(task, completed=share * effort.rounds),
         )
     timings = [measurement.timings[str(path)] for path in paths]
-    return [Measured(t.p50_ms, t.p95_ms, t.p99_ms, measurement.noise_floor) for t in timings]
+    noise = measurement.noise_beside(sentinel_ms)
+    return [Measured(t.p50_ms, t.p95_ms, t.p99_ms, noise) for t in timings]

@@ -57,6 +57,14 @@ class Measurement:
     sentinel_ms: float
     noise_floor: float
 
+    def noise_beside(self, known_sentinel_ms: float | None) -> float:
+        """The noise floor, or how much slower the sentinel runs than it is known to, whichever is larger.
+
+        A neighbour can slow the whole machine for seconds: every call alike, so that no spread shows it.
+        """
+        slower = self.sentinel_ms / known_sentinel_ms - 1.0 if known_sentinel_ms else 0.0
+        return max(self.noise_floor, slower)
+
 
 @dataclass
 class Journal:

@@ -1,4 +1,4 @@
-"""Judging cells on validation images: in a short training of the target network, or with the supernet's weights."""
+"""Judging cells on validation images: by short trainings, or with the supernet's weights."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -65,7 +65,7 @@ class Material:
 
 
 class Trial:
-    """A short training of one target network: a runner of the race."""
+    """A short training of one network: a runner of the race."""
 
     def __init__(self, skeleton: Skeleton, genotype: Genotype, material: Material, lr: float) -> None:
         with torch.random.fork_rng(devices=[]):
@@ -128,9 +128,11 @@ class SupernetJudge:
         return validation_loss(network, self._material)
 
 
-def judge_by_race(picks: Sequence[Pick], material: Material, lr: float, first_steps: int) -> list[Judgement]:
-    """Short trainings of the target networks themselves."""
-    trials = [Trial(pick.target.skeleton, pick.genotype, material, lr) for pick in picks]
+def judge_by_race(
+    picks: Sequence[Pick], skeleton: Skeleton, material: Material, lr: float, first_steps: int
+) -> list[Judgement]:
+    """Short trainings of the cells in a small skeleton: cells are compared, and the target may be large."""
+    trials = [Trial(skeleton, pick.genotype, material, lr) for pick in picks]
     with progress_bar() as bar:
         task = bar.add_task("race", total=count_trainings(len(trials)), note="")
         results = run_race(trials, first_steps, lambda note: bar.update(task, advance=1, note=note))

@@ -12,10 +12,10 @@ from pipeline.space.skeleton import Skeleton
 
 
 class NetworkTimer:
-    """Builds networks with random weights and times them."""
+    """Builds networks with random weights and times them; `sentinel_ms` is how fast this machine can be, if known."""
 
-    def __init__(self, device: Device, effort: Effort = CAREFUL) -> None:
-        self._device, self._effort = device, effort
+    def __init__(self, device: Device, sentinel_ms: float | None = None, effort: Effort = CAREFUL) -> None:
+        self._device, self._sentinel_ms, self._effort = device, sentinel_ms, effort
         self._sentinel = make_sentinel(device)
 
     def time(
@@ -33,4 +33,5 @@ class NetworkTimer:
             after_round=lambda _, share: progress(share),
         )
         timing = measured.timings["network"]
-        return Measured(timing.p50_ms, timing.p95_ms, timing.p99_ms, measured.noise_floor)
+        noise = measured.noise_beside(self._sentinel_ms)
+        return Measured(timing.p50_ms, timing.p95_ms, timing.p99_ms, noise)

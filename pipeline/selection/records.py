@@ -41,6 +41,7 @@ class Circumstances(NamedTuple):
     device: dict[str, Any]
     table: TableState
     alphas_sha256: str
+    sentinel_ms: float | None = None
 
 
 def genotype_hash(genotype: Genotype) -> str:
@@ -87,6 +88,7 @@ def _certificate_head(demands: Demands, circumstances: Circumstances) -> dict[st
         "budget_ms": demands.budget_ms,
         "percentile": demands.percentile,
         "device": circumstances.device,
+        "sentinel_ms": circumstances.sentinel_ms,
         "table_validated": circumstances.table.validated,
         "table_differences": list(circumstances.table.differences),
     }

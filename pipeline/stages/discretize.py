@@ -10,9 +10,11 @@ from pipeline.latency.measured import Measured
 from pipeline.rundir import sha256_of
 from pipeline.selection.certificate import Measure
 from pipeline.selection.chooser import Chooser
+from pipeline.selection.flow import blend, flow_scores
 from pipeline.selection.job import Job
 from pipeline.selection.judging import Material, SupernetJudge, judge_by_race, judge_by_supernet
 from pipeline.selection.measuring import NetworkTimer
+from pipeline.selection.milp import Scores
 from pipeline.selection.outcome import Judge, Rules
 from pipeline.selection.records import Circumstances, TableState
 from pipeline.selection.summary import summarize
@@ -33,6 +35,7 @@ class Prospect(NamedTuple):
     table: TableState
     measure: Measure
     device: dict[str, Any]
+    sentinel_ms: float | None = None
 
 
 def run(context: Context) -> None:
@@ -73,11 +76,10 @@ def _read_alphas(context: Context) -> Alphas:
 
 
 def _make_job(context: Context, prospect: Prospect, found: Alphas) -> Job:
-    settings, target, scores = context.config.discretize, context.config.target, found.scores()
-    by_kind = {kind.name: score.double().numpy() for kind, score in zip(found.space.kinds, scores, strict=True)}
+    settings, target = context.config.discretize, context.config.target
     return Job(
-        chooser=Chooser(found.space, by_kind, prospect.targets, settings.score_share),
-        argmax=argmax_genotype(found.space, scores),
+        chooser=Chooser(found.space, _scores(context, found), prospect.targets, settings.score_share),
+        argmax=argmax_genotype(found.space, found.scores()),
         measure=remember(prospect.measure, target.max_noise_floor),
         rules=Rules(
             settings.max_rounds,
@@ -93,8 +95,28 @@ def _make_job(context: Context, prospect: Prospect, found: Alphas) -> Job:
             prospect.device,
             prospect.table,
             sha256_of(context.run.alphas),
+            prospect.sentinel_ms,
         ),
     )
+
+
+def _scores(context: Context, found: Alphas) -> Scores:
+    """What the search says of every choice, blended with synaptic flow if that is asked for."""
+    pairs = zip(found.space.kinds, found.scores(), strict=True)
+    ours: Scores = {kind.name: score.double().numpy() for kind, score in pairs}
+    settings = context.config.discretize
+    if not settings.flow_share:
+        return ours
+    with progress_bar() as bar:
+        task = bar.add_task("synaptic flow", total=100, note="")
+        theirs = flow_scores(
+            found.space,
+            context.search_skeleton,
+            settings.flow_samples,
+            context.config.compute.seed,
+            lambda share: bar.update(task, completed=round(100 * share)),
+        )
+    return blend(ours, theirs, settings.flow_share)
 
 
 def _make_judge(context: Context) -> Judge | None:
@@ -106,7 +128,11 @@ def _make_judge(context: Context) -> Judge | None:
     )
     if config.discretize.rescoring == "race":
         return partial(
-            judge_by_race, material=material, lr=config.search.weight_lr, first_steps=config.discretize.race_steps
+            judge_by_race,
+            skeleton=context.search_skeleton,
+            material=material,
+            lr=config.search.weight_lr,
+            first_steps=config.discretize.race_steps,
         )
     weights = context.run.supernet_weights
     return partial(judge_by_supernet, judge=SupernetJudge(context.search_skeleton, weights, material))
@@ -120,8 +146,9 @@ def _open_prospect(context: Context) -> Prospect:
     return Prospect(
         make_targets(list(predictors), predictors.__getitem__),
         TableState(valid, known.differences),
-        _with_progress(NetworkTimer(known.device)),
+        _with_progress(NetworkTimer(known.device, known.sentinel_ms)),
         known.device.fingerprint.record(),
+        known.sentinel_ms,
     )
 
 

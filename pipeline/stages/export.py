@@ -14,8 +14,9 @@ from pipeline.training.trained import read_trained
 
 def run(context: Context) -> None:
     """Write exports/NAME, or leave it as it was and say which clause does not hold."""
-    target = context.config.target
-    assemble(make_order(context, measure_on(target.device, target.threads, target.batch)))
+    target, certificate = context.config.target, _read_certificate(context)
+    measure = measure_on(target.device, target.threads, target.batch, certificate.get("sentinel_ms"))
+    assemble(make_order(context, measure))
 
 
 def make_order(context: Context, measure: Measure) -> Order:

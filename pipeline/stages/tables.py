@@ -31,6 +31,11 @@ class TargetTable:
 
         return describe_differences(self.table.fingerprint, self.device.fingerprint)
 
+    @property
+    def sentinel_ms(self) -> float | None:
+        """How fast this machine ran the sentinel when the table was made; None when that was another machine."""
+        return None if self.differences else self.table.column("fp32").sentinel_ms
+
     def predictor(self, skeleton: "Skeleton") -> "Predictor":
         from pipeline.latency.predictor import Predictor
 

@@ -12,6 +12,8 @@ from pipeline.selection.measuring import NetworkTimer
 from pipeline.selection.targets import Demands
 from tests.selection.fakes import SMALL, make_chooser
 
+EFFORT = Effort(rounds=8, calls=2)
+
 
 class FakeRunner:
     def __init__(self, ms: float) -> None:
@@ -35,6 +37,9 @@ def test_the_network_is_timed_beside_the_sentinel(monkeypatch: pytest.MonkeyPatc
     pick = make_chooser().choose(Demands(1e6, 50))
     assert pick is not None
     shares: list[float] = []
-    measured = NetworkTimer(FakeBackend(), Effort(rounds=4, calls=2)).time(SMALL, pick.genotype, shares.append)
+    measured = NetworkTimer(FakeBackend(), None, EFFORT).time(SMALL, pick.genotype, shares.append)
     assert measured == (7.0, 7.0, 7.0, 0.0)
     assert shares[-1] == 1.0
+    slowed = NetworkTimer(FakeBackend(), 1.6, EFFORT).time(SMALL, pick.genotype)
+    assert slowed.noise_floor == pytest.approx(0.25), "the sentinel takes 2.0 ms where 1.6 are known"
+    assert NetworkTimer(FakeBackend(), 3.0, EFFORT).time(SMALL, pick.genotype).noise_floor == 0.0

@@ -1,0 +1,213 @@
+"""How good the search is, where it can be known: NAS-Bench-201, all 15,625 cells with accuracy and latencies.
+
+    python -m benchmarks.nasbench201 --seeds 0,1,2 --minutes 15     # searches, then budgets on every device
+    python -m benchmarks.nasbench201 --parts table3 --minutes 10    # the methods of the paper's Table 3
+    python -m benchmarks.nasbench201 --parts select --devices pixel3_ms --accuracy-column cifar10_valid_accuracy
+
+For each device column and budgets at its 10/25/50/75 % quantiles (cells under 0.05 ms left out), site times are fitted
+from 200 random cells; the product selects; up to 10 chosen cells are looked up as the certificate's measurement.
+Regret = best feasible accuracy − found. Searches are kept in the work folder and go on where they were stopped.
+"""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.nasbench201_search import DEFAULT, METHODS, Labor, RaceMemory, run_search_once
+from benchmarks.nasbench201_tables import (
+    SPACE,
+    Array,
+    Column,
+    FittedDevice,
+    all_cells,
+    fit_device,
+    name_of,
+    numeric_columns,
+    read_column,
+)
+from pipeline.latency.measured import Measured
+from pipeline.selection.chooser import Chooser
+from pipeline.selection.flow import blend, flow_scores
+from pipeline.selection.milp import Scores
+from pipeline.selection.outcome import Judge, Rules, best_seeker, select
+from pipeline.selection.targets import Demands, make_targets
+from pipeline.space.costs import mac_costs
+from pipeline.space.genotype import Genotype
+from pipeline.space.skeleton import Skeleton
+
+SHARED = Path(__file__).parents[2] / "shared" / "data"
+TARGET = Skeleton(SPACE.name, cells=15, channels=16, resolution=32, classes=10)
+QUANTILES = (10, 25, 50, 75)
+LEAST_MS, FITTED_CELLS, MAX_LOOKUPS = 0.05, 200, 10
+
+
+class Bench(NamedTuple):
+    """All cells, what they reach, and what they take on one device."""
+
+    cells: list[Genotype]
+    accuracy: Array
+    latency: Column
+    latencies: Array
+
+    @property
+    def budgets_ms(self) -> list[float]:
+        known = self.latencies[self.latencies >= LEAST_MS]
+        return [float(np.percentile(known, quantile)) for quantile in QUANTILES]
+
+    def feasible(self, budget_ms: float) -> NDArray[np.intp]:
+        kept: NDArray[np.intp] = np.flatnonzero((self.latencies >= LEAST_MS) & (self.latencies <= budget_ms))
+        return kept
+
+
+class Case(NamedTuple):
+    """One budget on one device."""
+
+    device: str
+    quantile: int
+    regret: float
+    first_over: bool
+    over: bool
+    lookups: int
+    random_regret: float
+    biggest_regret: float
+
+
+class Lookups:
+    """The certificate's measurements, from the table; at most MAX_LOOKUPS different cells."""
+
+    def __init__(self, latency: Column) -> None:
+        self._latency, self.asked = latency, dict[str, float]()
+
+    def measure(self, skeleton: Skeleton, genotype: Genotype) -> Measured:
+        name = name_of(genotype)
+        if name not in self.asked and len(self.asked) >= MAX_LOOKUPS:
+            return Measured(np.inf, np.inf, np.inf, 0.0)  # no more look-ups: such a cell does not count as fitting
+        ms = self.asked.setdefault(name, self._latency.of[name])
+        return Measured(ms, ms, ms, 0.0)
+
+
+def run_case(bench: Bench, device: FittedDevice, scores: Scores, judge: Judge | None, quantile: int) -> Case:
+    """Select under one budget as the product does."""
+    budget_ms = bench.budgets_ms[QUANTILES.index(quantile)]
+    chooser = Chooser(SPACE, scores, make_targets([TARGET], lambda _: device), score_share=0.0)
+    lookups, demands = Lookups(bench.latency), Demands(budget_ms, 50)
+    rules = Rules(max_rounds=2, max_noise_floor=0.05, candidates=MAX_LOOKUPS - 2, difference=2, judge=judge)
+    outcome = select(chooser, best_seeker(chooser, demands), demands, lookups.measure, rules)
+    accuracy = dict(zip(map(name_of, bench.cells), bench.accuracy, strict=True))
+    feasible = bench.feasible(budget_ms)
+    best = float(bench.accuracy[feasible].max())
+    macs = np.array([mac_costs(TARGET).of(bench.cells[index]) for index in feasible])
+    found = name_of(outcome.chosen.pick.genotype)
+    first = next(iter(lookups.asked.values()))
+    return Case(
+        bench.latency.name,
+        quantile,
+        best - accuracy[found],
+        first > budget_ms,
+        bench.latency.of[found] > budget_ms,
+        len(lookups.asked),
+        best - float(bench.accuracy[feasible].mean()),
+        best - float(bench.accuracy[feasible][macs >= macs.max() * (1 - 1e-9)].mean()),
+    )
+
+
+def select_everywhere(
+    options: argparse.Namespace, scores: Scores, judge: Judge | None, accuracy: Column
+) -> Iterator[Case]:
+    """Every device and budget."""
+    cells = all_cells()
+    reached = np.array([accuracy.of[name_of(cell)] for cell in cells])
+    for name in options.devices.split(",") if options.devices else numeric_columns(options.latency):
+        latency = read_column(options.latency, name)
+        bench = Bench(cells, reached, latency, np.array([latency.of[name_of(cell)] for cell in cells]))
+        known = np.flatnonzero(bench.latencies >= LEAST_MS)
+        drawn = np.random.default_rng(0).choice(known, FITTED_CELLS, replace=False)
+        device = fit_device(latency, [cells[index] for index in drawn])
+        for quantile in QUANTILES:
+            yield run_case(bench, device, scores, judge, quantile)
+
+
+def report_cases(title: str, cases: Sequence[Case]) -> Iterator[str]:
+    """Mean regrets, by device and over all."""
+    yield f"| {title} | regret | largest | first choice over | over after certificate | look-ups | random | biggest |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for name in [*dict.fromkeys(case.device for case in cases), "all"]:
+        rows = [case for case in cases if name in ("all", case.device)]
+        yield (
+            f"| {name} | {np.mean([c.regret for c in rows]):.2f} | {max(c.regret for c in rows):.2f} "
+            f"| {sum(c.first_over for c in rows)}/{len(rows)} | {sum(c.over for c in rows)}/{len(rows)} "
+            f"| {np.mean([c.lookups for c in rows]):.1f} | {np.mean([c.random_regret for c in rows]):.2f} "
+            f"| {np.mean([c.biggest_regret for c in rows]):.2f} |"
+        )
+
+
+def report_selection(options: argparse.Namespace, labor: Labor, accuracy: Column) -> Iterator[str]:
+    """What each way of scoring buys, for every seed."""
+    flow = flow_scores(SPACE, labor.skeleton, options.flow_samples, seed=0)
+    for seed in options.seeds:
+        found = run_search_once(labor, DEFAULT, seed, options.alpha_lr).scores()
+        race = RaceMemory(labor, seed, options.race_steps, lr=0.05)
+        for title, scores, judge in (
+            ("alpha", found, None),
+            ("alpha, race", found, race.judge),
+            ("flow", blend(found, flow, 1.0), None),
+            ("alpha and flow", blend(found, flow, 0.5), None),
+            ("alpha and flow, race", blend(found, flow, 0.5), race.judge),
+        ):
+            if judge is not None and not options.race_steps:
+                continue
+            yield ""
+            yield from report_cases(f"{title}, seed {seed}", list(select_everywhere(options, scores, judge, accuracy)))
+
+
+def report_table3(options: argparse.Namespace, labor: Labor, accuracy: Column) -> Iterator[str]:
+    """The cell that every method ends with, without a budget."""
+    yield "| method | T | K | products | seed | test accuracy | softmax margin | cell |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for variant in METHODS:
+        for seed in options.seeds if variant == DEFAULT else options.seeds[:1]:
+            found = run_search_once(labor, variant, seed, options.alpha_lr)
+            name = name_of(found.genotype)
+            yield (
+                f"| {variant.method} | {variant.inner_steps} | {variant.terms} | {variant.products} | {seed} "
+                f"| {accuracy.of[name]:.2f} | {found.margin:.4f} | `{name}` |"
+            )
+
+
+def main() -> None:
+    """Print the tables as markdown."""
+    options = parse_arguments()
+    accuracy = read_column(options.accuracy, options.accuracy_column)
+    labor = Labor(options.images, options.cells, options.channels, options.batch, options.minutes, options.work)
+    for part in options.parts.split(","):
+        report = {"select": report_selection, "table3": report_table3}[part]
+        for line in report(options, labor, accuracy):
+            print(line, flush=True)
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--accuracy", type=Path, default=SHARED / "nasbench201" / "accuracy_cifar10.csv")
+    parser.add_argument("--accuracy-column", default="cifar10_test_accuracy")
+    parser.add_argument("--latency", type=Path, default=SHARED / "nasbench201" / "latency.csv")
+    parser.add_argument("--devices", default="", help="columns of the latency file; all if empty")
+    parser.add_argument("--images", type=Path, default=SHARED / "cifar10" / "cifar10_subset.npz")
+    parser.add_argument("--seeds", type=lambda text: [int(part) for part in text.split(",")], default=[0])
+    parser.add_argument("--cells", type=int, default=3, help="cells of the supernet")
+    parser.add_argument("--channels", type=int, default=8, help="channels of the supernet")
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--alpha-lr", type=float, default=0.03)
+    parser.add_argument("--minutes", type=float, default=15.0, help="time limit of one search")
+    parser.add_argument("--race-steps", type=int, default=0, help="steps of the race's first heat; 0 for no race")
+    parser.add_argument("--flow-samples", type=int, default=256)
+    parser.add_argument("--parts", default="select", help="select, table3")
+    parser.add_argument("--work", type=Path, default=Path("runs/benchmarks/nasbench201"))
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

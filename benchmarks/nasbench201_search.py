@@ -1,0 +1,164 @@
+"""The searches behind benchmarks.nasbench201: one per method and seed, within a time limit, kept on disk."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from benchmarks.nasbench201_tables import SPACE, name_of
+from pipeline.config import ComputeConfig, DataConfig, SearchConfig
+from pipeline.rundir import read_json, write_json
+from pipeline.search.engine import Search
+from pipeline.search.loop import SearchFiles, run_search
+from pipeline.search.objective import Constraint
+from pipeline.search.preview import preview_search
+from pipeline.selection.judging import Material, Trial
+from pipeline.selection.limits import Limit
+from pipeline.selection.milp import Scores
+from pipeline.selection.outcome import Judgement
+from pipeline.selection.race import run_race
+from pipeline.selection.targets import Pick
+from pipeline.space.alphas import Alphas, read_alphas, write_alphas
+from pipeline.space.costs import mac_costs
+from pipeline.space.extremes import dearest_genotype
+from pipeline.space.genotype import Genotype
+from pipeline.space.score import argmax_genotype, relative_prices
+from pipeline.space.skeleton import Skeleton
+from pipeline.training.data import ImageData, load_data
+
+CPU = torch.device("cpu")
+
+
+class Variant(NamedTuple):
+    """A row of the paper's Table 3."""
+
+    method: str
+    inner_steps: int
+    terms: int
+    products: str = "finite_difference"
+
+    @property
+    def name(self) -> str:
+        return f"{self.method}-T{self.inner_steps}-K{self.terms}-{self.products}"
+
+
+DEFAULT = Variant("idarts", 4, 2)
+METHODS = (
+    Variant("darts", 1, 0),
+    Variant("idarts", 1, 1),
+    Variant("idarts", 4, 0),
+    Variant("idarts", 4, 1),
+    DEFAULT,
+    Variant("idarts", 4, 3),
+    Variant("idarts", 4, 2, "exact"),
+)
+
+
+@dataclass(frozen=True)
+class Labor:
+    """What a search works with: images, the supernet's size, and minutes."""
+
+    images: Path
+    cells: int
+    channels: int
+    batch_size: int
+    minutes: float
+    work: Path
+
+    @property
+    def skeleton(self) -> Skeleton:
+        return Skeleton(SPACE.name, self.cells, self.channels, 32, 10)
+
+    def data(self, seed: int) -> ImageData:
+        config = DataConfig(format="npz", path=str(self.images), resolution=32, colour=True, augment="crop-flip")
+        return load_data(config, self.images.parent, seed)
+
+
+class Found(NamedTuple):
+    """What a search found, and what it took."""
+
+    alphas: Alphas
+    genotype: Genotype
+    minutes: float
+    margin: float
+
+    def scores(self) -> Scores:
+        pairs = zip(SPACE.kinds, self.alphas.scores(), strict=True)
+        return {kind.name: score.double().numpy() for kind, score in pairs}
+
+
+def run_search_once(labor: Labor, variant: Variant, seed: int, alpha_lr: float) -> Found:
+    """The search of one row and seed: as many epochs as fit into the minutes, measured once and kept."""
+    folder = labor.work / f"{variant.name}-{labor.cells}x{labor.channels}-seed{seed}"
+    alphas, facts = folder / "alphas.safetensors", folder / "facts.json"
+    if not facts.is_file():
+        plan = folder / "plan.json"
+        if not plan.is_file():
+            write_json(plan, {"epochs": _affordable_epochs(labor, variant, seed, alpha_lr)})
+        epochs = int(read_json(plan)["epochs"])
+        search = _make_search(labor, variant, seed, alpha_lr, epochs)
+        files = SearchFiles(folder / "checkpoint", folder / "history.jsonl", folder / "tensorboard")
+        result = run_search(search, files, f"{labor.minutes}-{alpha_lr}-{epochs}", checkpoint_seconds=60.0)
+        constraint = search.constraint
+        write_alphas(alphas, Alphas(SPACE, constraint.scale, tuple(result.alphas), constraint.prices))
+        write_json(facts, {"epochs": epochs, "stopped_early": result.stopped_early})
+    found = read_alphas(alphas)
+    top = found.weights()[0].topk(2, dim=-1).values
+    return Found(
+        found,
+        argmax_genotype(SPACE, found.scores()),
+        float(read_json(facts)["epochs"]),
+        float((top[:, 0] - top[:, 1]).mean()),
+    )
+
+
+def _settings(labor: Labor, variant: Variant, alpha_lr: float, epochs: int) -> SearchConfig:
+    chosen: dict[str, Any] = {
+        "method": variant.method,
+        "inner_steps": variant.inner_steps,
+        "neumann_terms": variant.terms,
+        "products": variant.products,
+        "cells": labor.cells,
+        "channels": labor.channels,
+        "batch_size": labor.batch_size,
+        "epochs": epochs,
+        "alpha_lr": alpha_lr,
+        "scale": "off",
+    }
+    return SearchConfig(**chosen)
+
+
+def _make_search(labor: Labor, variant: Variant, seed: int, alpha_lr: float, epochs: int) -> Search:
+    """Without a budget: the limit is the dearest cell."""
+    costs = mac_costs(labor.skeleton)
+    limit = Limit("max_macs", costs, costs.of(dearest_genotype(SPACE, costs)), "MACs")
+    constraint = Constraint(SPACE, (limit,), tuple(relative_prices(SPACE, costs)), "off")
+    settings = _settings(labor, variant, alpha_lr, epochs)
+    return Search(settings, ComputeConfig(seed=seed), labor.data(seed), labor.skeleton, constraint, CPU)
+
+
+def _affordable_epochs(labor: Labor, variant: Variant, seed: int, alpha_lr: float) -> int:
+    epoch_s = preview_search(_make_search(labor, variant, seed, alpha_lr, 1)).eta_s
+    return max(1, math.floor(60 * labor.minutes / epoch_s))
+
+
+class RaceMemory:
+    """The product's race, run once per field of cells: what it says does not depend on the device."""
+
+    def __init__(self, labor: Labor, seed: int, first_steps: int, lr: float) -> None:
+        self._labor, self._seed, self._first_steps, self._lr = labor, seed, first_steps, lr
+        self._material = Material(labor.data(seed), labor.batch_size, seed, "crop-flip", CPU)
+        self._path = labor.work / f"races-{labor.cells}x{labor.channels}-{first_steps}-seed{seed}.json"
+        self._known: dict[str, list[list[float]]] = read_json(self._path) if self._path.is_file() else {}
+
+    def judge(self, picks: Sequence[Pick]) -> list[Judgement]:
+        key = " ".join(name_of(pick.genotype) for pick in picks)
+        if key not in self._known:
+            trials = [Trial(self._labor.skeleton, pick.genotype, self._material, self._lr) for pick in picks]
+            results = run_race(trials, self._first_steps)
+            self._known[key] = [[result.loss, result.place, result.steps] for result in results]
+            write_json(self._path, self._known)
+        return [Judgement(loss, int(place), int(steps)) for loss, place, steps in self._known[key]]
