@@ -21,7 +21,9 @@ Overrides = Mapping[str, Mapping[str, Any]]
 
 def read_config(path: Path, overrides: Overrides | None = None) -> Config:
     """The configuration in a TOML file, with the values of `overrides` (section -> setting -> value) on top."""
-    return make_config(_merge(_read_toml(path), overrides or {}), str(path))
+    given = any(value is not None for values in (overrides or {}).values() for value in values.values())
+    origin = f"{path} with the flags of this run" if given else str(path)
+    return make_config(_merge(_read_toml(path), overrides or {}), origin)
 
 
 def make_config(record: Mapping[str, Any], origin: str) -> Config:
