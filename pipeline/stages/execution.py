@@ -22,7 +22,10 @@ _UP_TO_DATE = "up to date (inputs, settings and outputs are unchanged)"
 def run_stage(context: Context, stage: Stage, force: bool = False) -> None:
     """Run one stage, unless it is up to date; `force` runs it from the start all the same."""
     if is_follower():
-        _module(stage).run(context)
+        if force or list(
+            changes_since(context, stage)
+        ):  # else the first process does nothing, and must not be waited for
+            _module(stage).run(context)
         return
     with context.run.locked():
         _adopt_genotype(context, stage)

@@ -173,3 +173,16 @@ def test_a_stage_interrupted_while_it_is_redone_is_no_longer_up_to_date(
             run_all(context(tmp_path, epochs=3))
     run_all(context(tmp_path))
     assert calls == ["search", "retrain", "search"]
+
+
+def test_a_follower_computes_only_when_the_first_process_does(
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside a first process that finds all up to date, it would wait for ever."""
+    run_all(context(tmp_path))
+    monkeypatch.setenv("RANK", "1")
+    run_stage(context(tmp_path), FIRST)
+    assert calls == ["search", "retrain"]
+    run_stage(context(tmp_path, epochs=3), FIRST)
+    run_stage(context(tmp_path), FIRST, force=True)
+    assert calls == ["search", "retrain", "search", "search"]
