@@ -3,7 +3,9 @@
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
+import torch
 from rich.progress import Progress, TaskID
 from torch import Tensor
 
@@ -11,7 +13,7 @@ from pipeline.console import progress_bar, say
 from pipeline.search.architecture import SearchDiverged
 from pipeline.search.engine import Search, StepReport
 from pipeline.training.checkpoint import Checkpoints
-from pipeline.training.distributed import is_writer, wait_for_all
+from pipeline.training.distributed import average, is_writer, wait_for_all
 from pipeline.training.history import History
 from pipeline.training.interruption import Interruption
 
@@ -74,6 +76,13 @@ def _conclude(search: Search, reason: str | None) -> SearchResult:
     return SearchResult(best.alphas, best.epoch, reason)
 
 
+class Agreed(NamedTuple):
+    """What all ranks do after this step."""
+
+    stop: bool
+    save: bool
+
+
 class _Driver:
     """The loop around `Search.advance`."""
 
@@ -99,12 +108,19 @@ class _Driver:
                 self.history.append(search.state.step, **search.end_epoch().record())
                 if search.state.collapsed_epochs >= _COLLAPSED_EPOCHS:
                     return f"the architecture has collapsed for {_COLLAPSED_EPOCHS} epochs"
-            if interruption.requested:
+            agreed = self._agree(interruption.requested)
+            if agreed.stop:
                 self._save()
                 raise interruption.stop(f"step {search.state.step} of {search.total_steps}")
-            if search.at_epoch_end or time.monotonic() - self.saved_at >= self.checkpoint_seconds:
+            if search.at_epoch_end or agreed.save:
                 self._save()
         return None
+
+    def _agree(self, stop: bool) -> Agreed:
+        """All ranks save at the same step: when the writer's clock says so, or when any of them was interrupted."""
+        save = is_writer() and time.monotonic() - self.saved_at >= self.checkpoint_seconds
+        flags = torch.tensor([float(stop), float(save)], device=self.search.state.alphas[0].device)
+        return Agreed(*(share > 0 for share in average([flags])[0].tolist()))
 
     def _show(self, task: TaskID, report: StepReport) -> None:
         now = time.monotonic()
