@@ -20,7 +20,7 @@ _PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "digits": {
         "compute": {"threads": 1},  # so small a network gains little from a second one, and loses on a busy machine
         "target": {"budget_ms": 0.3, "max_noise_floor": 0.25},
-        "profile": {"validate_networks": 6, "calibration_networks": 24, "rounds": 20},
+        "profile": {"validate_networks": 6},
         "search": {"channels": 4, "batch_size": 32, "epochs": 5, "alpha_lr": 0.03, "allow_unvalidated": True},
         "retrain": {
             "epochs": 12,

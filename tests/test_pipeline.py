@@ -33,7 +33,7 @@ SMALLER = {
     "cells = 5": "cells = 3",
     "budget_ms = 0.3": f"budget_ms = {BUDGET_MS}",
     "max_noise_floor = 0.25": "max_noise_floor = 0.9",
-    "rounds = 20": "rounds = 5",
+    "rounds = 30": "rounds = 5",
     "epochs = 5": "epochs = 2",
     "alpha_lr = 0.03": "alpha_lr = 0.2",
     "epochs = 12": "epochs = 6",
