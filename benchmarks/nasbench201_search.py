@@ -82,7 +82,7 @@ class Found(NamedTuple):
 
     alphas: Alphas
     genotype: Genotype
-    minutes: float
+    epochs: int
     margin: float
 
     def scores(self) -> Scores:
@@ -110,7 +110,7 @@ def run_search_once(labor: Labor, variant: Variant, seed: int, alpha_lr: float) 
     return Found(
         found,
         argmax_genotype(SPACE, found.scores()),
-        float(read_json(facts)["epochs"]),
+        int(read_json(facts)["epochs"]),
         float((top[:, 0] - top[:, 1]).mean()),
     )
 

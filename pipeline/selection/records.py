@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from pipeline.latency.measured import Measured
 from pipeline.selection.certificate import Round
 from pipeline.selection.outcome import Candidate, Outcome
 from pipeline.selection.targets import Demands, Pick
@@ -64,7 +63,7 @@ def certificate_record(outcome: Outcome, circumstances: Circumstances) -> dict[s
         "fits": True,
         "predicted_ms": predicted.ms,
         "predicted_interval_ms": [predicted.low_ms, predicted.high_ms],
-        "measured_ms": _percentiles(chosen.measured),
+        "measured_ms": chosen.measured.record(),
         "noise_floor": chosen.measured.noise_floor,
         "provisional": not circumstances.table.trusted or chosen.measured.noise_floor > _FIRM_NOISE_FLOOR,
         "genotype_sha256": genotype_hash(chosen.pick.genotype),
@@ -98,17 +97,13 @@ def _iteration(done: Round) -> dict[str, Any]:
     return {
         "limit_ms": done.limit_ms,
         "predicted_ms": done.predicted_ms,
-        "measured_ms": _percentiles(done.measured),
+        "measured_ms": done.measured.record(),
         "noise_floor": done.measured.noise_floor,
         "cells": done.pick.target.skeleton.cells,
         "channels": done.pick.target.skeleton.channels,
         "genotype_sha256": genotype_hash(done.pick.genotype),
         "fits": done.fits,
     }
-
-
-def _percentiles(measured: Measured) -> dict[str, float]:
-    return {"p50": measured.p50_ms, "p95": measured.p95_ms, "p99": measured.p99_ms}
 
 
 def selection_record(
@@ -150,7 +145,7 @@ def _figures(pick: Pick) -> dict[str, Any]:
 
 def _candidate(candidate: Candidate) -> dict[str, Any]:
     record = _figures(candidate.pick)
-    record |= {"measured_ms": _percentiles(candidate.measured), "fate": candidate.fate}
+    record |= {"measured_ms": candidate.measured.record(), "fate": candidate.fate}
     if candidate.judgement is not None:
         record |= {"validation_loss": candidate.judgement.loss, "trained_steps": candidate.judgement.steps}
     return record

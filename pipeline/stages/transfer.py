@@ -82,7 +82,7 @@ def _certify(context: Context, genotype: Genotype, measure: Measure) -> None:
             "fits": True,
             "transferred": True,
             "predicted_ms": None,
-            "measured_ms": {"p50": measured.p50_ms, "p95": measured.p95_ms, "p99": measured.p99_ms},
+            "measured_ms": measured.record(),
             "noise_floor": measured.noise_floor,
             "provisional": measured.noise_floor > _FIRM_NOISE_FLOOR,
             "iterations": [],

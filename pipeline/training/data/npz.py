@@ -57,6 +57,7 @@ def _read(path: Path) -> dict[str, Array]:
             return arrays
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror or error}") from None
+    # zipfile raises NotImplementedError for a compression it does not know
     except (ValueError, EOFError, KeyError, NotImplementedError, zipfile.BadZipFile, zlib.error, MemoryError) as error:
         if "allow_pickle" in str(error):
             raise UserError(
