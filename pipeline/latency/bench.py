@@ -10,7 +10,7 @@ import numpy as np
 from pipeline.errors import UserError
 from pipeline.latency.measure import CAREFUL, Device, Effort, Journal, measure_models
 from pipeline.latency.models import make_sentinel
-from pipeline.latency.statistics import Reading, Timing, summarize
+from pipeline.latency.statistics import Timing, summarize
 
 _RESAMPLES = 300
 WARM_UP = "until three calls in a row agree with the three before them within 5 %"
@@ -71,7 +71,7 @@ def compare_models(
     """Two ONNX files in the same rounds, so that what disturbs one disturbs the other."""
     journal = Journal()
     first, second = _measure(device, [a, b], journal, effort, progress)
-    interval = _ratio_interval(journal.readings[_name(0, a)], journal.readings[_name(1, b)])
+    interval = _ratio_interval(journal, _name(0, a), _name(1, b))
     return Comparison(first, second, second.timing.p50_ms / first.timing.p50_ms, interval)
 
 
@@ -125,12 +125,14 @@ def check_is_onnx(path: Path) -> None:
         raise UserError(f"{path} is not an ONNX file")
 
 
-def _ratio_interval(a: list[Reading], b: list[Reading]) -> Interval:
+def _ratio_interval(journal: Journal, a: str, b: str) -> Interval:
     """Bootstrap interval of p50 of B over p50 of A."""
-    generator = np.random.default_rng(0)
+    generator, sentinel_fast_ms = np.random.default_rng(0), journal.sentinel_fast_ms
 
-    def resampled(readings: list[Reading]) -> float:
-        return summarize([readings[i] for i in generator.integers(len(readings), size=len(readings))]).p50_ms
+    def resampled(name: str) -> float:
+        readings = journal.readings[name]
+        drawn = [readings[i] for i in generator.integers(len(readings), size=len(readings))]
+        return summarize(drawn, sentinel_fast_ms).p50_ms
 
     low, high = np.percentile([resampled(b) / resampled(a) for _ in range(_RESAMPLES)], [2.5, 97.5])
     return Interval(float(low), float(high))

@@ -162,7 +162,8 @@ def _check_campaign(path: Path, made_for: Any, campaign: Campaign) -> None:
 
 
 def _check_times(path: Path, journal: Journal) -> None:
-    times = [*journal.looks, *(reading.wall_ms for own in journal.readings.values() for reading in own)]
-    times += [reading.steady_ms for own in journal.readings.values() for reading in own]
+    readings = [reading for own in journal.readings.values() for reading in own]
+    optional = [value for reading in readings for value in (reading.cpu_ms, reading.sentinel_ms) if value is not None]
+    times = [*journal.looks, *(reading.wall_ms for reading in readings), *optional]
     if not all(isinstance(value, int | float) and 0.0 < value < float("inf") for value in times):
         raise UserError(f"{path} holds times that are not positive numbers; run time_kit.py again")

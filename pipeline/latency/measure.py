@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from pipeline.latency.fingerprint import Fingerprint
-from pipeline.latency.statistics import Reading, Timing, noise_floor, quiet_values, summarize
+from pipeline.latency.statistics import Reading, Timing, fast_ms, noise_floor, quiet_values, summarize
 
 _WARM_WINDOW, _WARM_TOLERANCE, _WARM_MOST = 3, 0.05, 20
 # Models with a smaller share of undisturbed calls than this get more rounds.
@@ -38,15 +38,15 @@ class Device(Protocol):
 
 @dataclass(frozen=True)
 class Effort:
-    """How much timing: rounds over all models, calls in a round, and how many rounds disturbed models may repeat."""
+    """How much timing: rounds over all models, calls in a round, and the most rounds that disturbed models get more."""
 
     rounds: int = 30
     calls: int = 4
-    extra_rounds: int = 15
+    extra_rounds: int = 60
 
 
 # For a single network: many short visits, so that its median and the sentinel's rest on as many moments.
-CAREFUL = Effort(rounds=60, calls=5, extra_rounds=30)
+CAREFUL = Effort(rounds=60, calls=5, extra_rounds=120)
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,16 @@ class Journal:
     def measurement(self) -> Measurement:
         """What the readings say."""
         sentinel_ms = float(np.median(quiet_values(np.array(self.looks))))
-        timings = {name: summarize(readings) for name, readings in self.readings.items()}
+        timings = {name: self.timing(name) for name in self.readings}
         return Measurement(timings, sentinel_ms, noise_floor(self.looks))
+
+    def timing(self, name: str) -> Timing:
+        """What the readings of one model say, beside all looks at the sentinel."""
+        return summarize(self.readings[name], self.sentinel_fast_ms)
+
+    @property
+    def sentinel_fast_ms(self) -> float:
+        return fast_ms(np.array(self.looks))
 
 
 def journal_from_record(record: Mapping[str, Any]) -> Journal:
@@ -141,7 +149,7 @@ class _Bench:
             yield (turn + 1) / effort.rounds
         enough = _QUIET_ENOUGH * effort.rounds * effort.calls
         for _ in range(effort.extra_rounds):
-            disturbed = [name for name in runners if summarize(readings[name]).quiet < enough]
+            disturbed = [name for name in runners if self._journal.timing(name).quiet < enough]
             if not disturbed:
                 break
             for name in disturbed:
@@ -151,6 +159,7 @@ class _Bench:
     def _visit(self, runner: Runner, readings: list[Reading], calls: int) -> None:
         """Looks at the sentinel, then `calls` readings; of both, the first call brings the data into the caches."""
         self.sentinel.run()
-        self._journal.looks += [self.sentinel.run().steady_ms for _ in range(_LOOKS)]
+        looks = [self.sentinel.run().steady_ms for _ in range(_LOOKS)]
+        self._journal.looks += looks
         runner.run()
-        readings += [runner.run() for _ in range(calls)]
+        readings += [runner.run()._replace(sentinel_ms=min(looks)) for _ in range(calls)]

@@ -3,7 +3,8 @@
 What disturbs a call only makes it slower: interruptions, and other work on the same caches and hyper-threads, which
 slows the processor itself for milliseconds or minutes. So the fast end of the calls is the machine undisturbed. With
 f = the 2nd percentile, the quiet mode is all calls up to 1.15 f, and its median is what a call takes on the quiet
-machine; where nothing disturbs, that is the plain median. (Dividing by a sentinel timed beside each call, or taking
+machine; where nothing disturbs, that is the plain median. A slowdown that lasts longer than a visit is known by the
+sentinel, which is timed just before: calls beside a slow sentinel do not count. (Dividing by the sentinel, or taking
 plain medians, repeats two to three times worse on a busy machine: large networks suffer more than small ones.)
 
 Needs only Python and numpy, so that a timing kit can carry it to a machine without torch.
@@ -26,10 +27,12 @@ _BLOCK, _CALLS, _RESAMPLES, _FEWEST_BLOCKS = 5, 120, 300, 3
 
 
 class Reading(NamedTuple):
-    """One call: wall clock, and the CPU time of the calling thread where one thread does all the work."""
+    """One call: wall clock, the CPU time of the calling thread where one thread does all the work, and the sentinel's
+    time just before."""
 
     wall_ms: float
     cpu_ms: float | None
+    sentinel_ms: float | None = None
 
     @property
     def steady_ms(self) -> float:
@@ -46,8 +49,9 @@ class Timing:
     """How long a model takes.
 
     p50 is the median wall clock of a call on the quiet machine; raw_p50, p95 and p99 are over all calls as they came,
-    disturbances included. fast is the 2nd percentile of CPU time (wall clock with several threads), the steadiest
-    figure: differences of models are taken of it. `quiet` of the `count` calls were in the quiet mode; iqr is theirs.
+    disturbances included; the others are over the calls beside a quiet sentinel. fast is the 2nd percentile of CPU time
+    (wall clock with several threads), the steadiest figure: differences of models are taken of it. `quiet` of the
+    `count` calls were in the quiet mode; iqr is theirs.
     """
 
     p50_ms: float
@@ -70,15 +74,17 @@ def quiet_values(values: Array) -> Array:
     return values[values <= _QUIET_SHARE * fast_ms(values)]
 
 
-def summarize(readings: Sequence[Reading]) -> Timing:
-    """The figures of one model.
+def summarize(readings: Sequence[Reading], sentinel_fast_ms: float = np.inf) -> Timing:
+    """The figures of one model, where the fast end of the sentinel is known.
 
     p50 = the quiet median of CPU time · median(wall / CPU of the calls that ran through): as steady as CPU time, and
-    a wall clock.
+    a wall clock. When the sentinel was slow throughout, all calls have to do.
     """
-    steady = np.array([reading.steady_ms for reading in readings])
+    beside_quiet = [r for r in readings if r.sentinel_ms is None or r.sentinel_ms <= _QUIET_SHARE * sentinel_fast_ms]
+    counted = beside_quiet or readings
+    steady = np.array([reading.steady_ms for reading in counted])
     quiet = quiet_values(steady)
-    through = [reading for reading in readings if not reading.interrupted]
+    through = [reading for reading in counted if not reading.interrupted]
     waiting = float(np.median([r.wall_ms / r.steady_ms for r in through])) if through else 1.0
     low, median, high = (float(value) for value in np.percentile(quiet, [25.0, 50.0, 75.0]))
     raw_p50, p95, p99 = np.percentile([reading.wall_ms for reading in readings], [50.0, 95.0, 99.0])
@@ -91,7 +97,7 @@ def summarize(readings: Sequence[Reading]) -> Timing:
         fast_ms=fast_ms(steady),
         iqr_ms=waiting * (high - low),
         count=len(readings),
-        quiet=len(quiet),
+        quiet=len(quiet) if beside_quiet else 0,
     )
 
 

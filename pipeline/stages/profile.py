@@ -77,7 +77,7 @@ def campaign_of(context: Context) -> Campaign:
 
 
 def _effort(config: Config) -> Effort:
-    return Effort(rounds=config.profile.rounds, extra_rounds=config.profile.rounds // 2)
+    return Effort(rounds=config.profile.rounds, extra_rounds=2 * config.profile.rounds)
 
 
 def _warn(noise_floor: float, allowed: float) -> str:

@@ -37,7 +37,7 @@ def result(kit: Path) -> Path:
     record = json.loads((kit / RESULT_FILE).read_text())
     for name, rows in record["journal"]["readings"].items():
         ms = 0.25 + 0.001 * weights_of(kit / record["kit"]["files"][name]["file"])
-        rows[:] = [[ms, ms]] * len(rows)
+        rows[:] = [[ms, ms, 0.25]] * len(rows)
     (kit / RESULT_FILE).write_text(json.dumps(record))
     return kit / RESULT_FILE
 
@@ -116,10 +116,11 @@ def test_an_incomplete_result_is_refused(result: Path, tmp_path: Path) -> None:
         read_kit_result(changed(result, tmp_path, lambda r: r["journal"]["readings"].popitem()), CAMPAIGN)
 
 
+@pytest.mark.parametrize("place", [0, 1, 2])
 @pytest.mark.parametrize("value", [-1.0, 0.0, float("nan"), float("inf"), "fast"])
-def test_impossible_times_are_refused(result: Path, tmp_path: Path, value: object) -> None:
+def test_impossible_times_are_refused(result: Path, tmp_path: Path, value: object, place: int) -> None:
     def spoil(record: dict[str, Any]) -> None:
-        next(iter(record["journal"]["readings"].values()))[0][0] = value
+        next(iter(record["journal"]["readings"].values()))[0][place] = value
 
     with pytest.raises(UserError, match="positive numbers"):
         read_kit_result(changed(result, tmp_path, spoil), CAMPAIGN)

@@ -43,6 +43,17 @@ def test_disturbed_models_get_more_rounds_and_recover() -> None:
     assert {name: timing.p50_ms for name, timing in measured.timings.items()} == pytest.approx(MODELS)
 
 
+def test_a_model_that_only_met_slow_stretches_is_timed_again() -> None:
+    """Every visit of b falls into a stretch 1.45 times as slow: quiet by itself, but not beside its sentinel."""
+    visit, warm_up, rounds = 3 + 4, 4 * 6, 8
+    slow_in_b = [*[1.0] * visit, *[1.45] * visit, *[1.0] * visit]
+    device = FakeDevice(iter([*[1.0] * warm_up, *slow_in_b * rounds, *repeat(1.0, 1000)]))
+    measured = measure_models(device, MODELS, 0.5, Effort(rounds=rounds, calls=3, extra_rounds=20))
+    assert {name: timing.p50_ms for name, timing in measured.timings.items()} == pytest.approx(MODELS)
+    assert measured.timings["b"].fast_ms == pytest.approx(2.0)
+    assert measured.timings["b"].count > measured.timings["a"].count == 24
+
+
 def test_a_stopped_measurement_goes_on_where_it_was() -> None:
     saved: list[str] = []
 

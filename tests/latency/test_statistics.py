@@ -24,6 +24,14 @@ def test_disturbed_calls_change_the_tail_but_not_the_median() -> None:
     assert timing.quiet == len(quiet)
 
 
+def test_calls_beside_a_slow_sentinel_count_for_the_tail_only() -> None:
+    beside_quiet, beside_slow = Reading(1.0, 1.0, sentinel_ms=0.57), Reading(1.1, 1.1, sentinel_ms=0.58)
+    timing = summarize([beside_quiet] * 2 + [beside_slow] * 8, sentinel_fast_ms=0.5)
+    assert (timing.p50_ms, timing.raw_p50_ms, timing.quiet) == (1.0, 1.1, 2)
+    throughout = summarize([beside_slow] * 8, sentinel_fast_ms=0.5)
+    assert (throughout.p50_ms, throughout.quiet) == (1.1, 0)
+
+
 def test_an_interruption_lengthens_the_wall_clock_only() -> None:
     through, interrupted = Reading(1.02, 1.0), Reading(9.0, 1.0)
     assert interrupted.interrupted and not through.interrupted
