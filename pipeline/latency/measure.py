@@ -15,7 +15,9 @@ from pipeline.latency.statistics import Reading, Timing, fast_ms, noise_floor, q
 _WARM_WINDOW, _WARM_TOLERANCE, _WARM_MOST = 3, 0.05, 20
 # Models with a smaller share of undisturbed calls than this get more rounds.
 _QUIET_ENOUGH = 0.3
-_LOOKS = 2
+# Calls of the sentinel that bring it into the caches, whatever ran before (after one it is 6 % slower beside networks
+# than beside single operations, after five 2 %), and then looks at it.
+_SENTINEL_WARM, _LOOKS = 5, 2
 
 
 class Runner(Protocol):
@@ -157,8 +159,9 @@ class _Bench:
             yield 1.0
 
     def _visit(self, runner: Runner, readings: list[Reading], calls: int) -> None:
-        """Looks at the sentinel, then `calls` readings; of both, the first call brings the data into the caches."""
-        self.sentinel.run()
+        """Looks at the sentinel, then `calls` readings; the first call of a model brings it into the caches."""
+        for _ in range(_SENTINEL_WARM):
+            self.sentinel.run()
         looks = [self.sentinel.run().steady_ms for _ in range(_LOOKS)]
         self._journal.looks += looks
         runner.run()

@@ -42,7 +42,7 @@ def test_the_ratio_of_two_files_has_an_interval(model: Path, tmp_path: Path) -> 
     assert comparison.interval.low == pytest.approx(expected) == comparison.interval.high
     assert set(comparison.record()) == {"a", "b", "ratio", "ratio_low", "ratio_high"}
     # in turns, the sentinel before each
-    tail = device.log[-14:]
+    tail = device.log[-22:]
     assert [name for name in tail if name != "Network"] == ["model.onnx"] * 4 + ["twice.onnx"] * 4
 
 

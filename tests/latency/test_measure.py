@@ -22,7 +22,7 @@ def test_measures_what_the_clock_says() -> None:
 def test_rounds_are_interleaved_and_the_sentinel_stands_before_every_visit() -> None:
     device = FakeDevice()
     measure_models(device, MODELS, 0.5, EFFORT)
-    one_round = [s for name in ("1.0", "2.0", "5.0") for s in ("0.5", "0.5", "0.5", *[name] * 4)]
+    one_round = [s for name in ("1.0", "2.0", "5.0") for s in (*["0.5"] * 7, *[name] * 4)]
     assert device.log[-len(one_round) * 4 :] == one_round * 4
 
 
@@ -36,7 +36,7 @@ def test_a_drifting_machine_slows_all_models_alike() -> None:
 
 def test_disturbed_models_get_more_rounds_and_recover() -> None:
     # the calls of the first rounds are slowed at random; later ones are quiet
-    start = np.random.default_rng(0).uniform(1.3, 6.0, 150)
+    start = np.random.default_rng(0).uniform(1.3, 6.0, 200)
     device = FakeDevice(iter([*start, *repeat(1.0, 10_000)]))
     measured = measure_models(device, MODELS, 0.5, Effort(rounds=4, calls=3, extra_rounds=12))
     assert all(timing.count > 12 for timing in measured.timings.values())
@@ -45,7 +45,7 @@ def test_disturbed_models_get_more_rounds_and_recover() -> None:
 
 def test_a_model_that_only_met_slow_stretches_is_timed_again() -> None:
     """Every visit of b falls into a stretch 1.45 times as slow: quiet by itself, but not beside its sentinel."""
-    visit, warm_up, rounds = 3 + 4, 4 * 6, 8
+    visit, warm_up, rounds = 7 + 4, 4 * 6, 8
     slow_in_b = [*[1.0] * visit, *[1.45] * visit, *[1.0] * visit]
     device = FakeDevice(iter([*[1.0] * warm_up, *slow_in_b * rounds, *repeat(1.0, 1000)]))
     measured = measure_models(device, MODELS, 0.5, Effort(rounds=rounds, calls=3, extra_rounds=20))
@@ -68,10 +68,10 @@ def test_a_stopped_measurement_goes_on_where_it_was() -> None:
     device = FakeDevice()
     measured = measure_models(device, MODELS, 0.5, EFFORT, journal)
     assert all(timing.count == 12 for timing in measured.timings.values())
-    timed = device.log[-7 * 3 :]
-    assert timed == [s for name in ("1.0", "2.0", "5.0") for s in ("0.5", "0.5", "0.5", *[name] * 4)]
+    timed = device.log[-11 * 3 :]
+    assert timed == [s for name in ("1.0", "2.0", "5.0") for s in (*["0.5"] * 7, *[name] * 4)]
     # three models and the sentinel are warmed up with at least 6 calls each; nothing of rounds 1 to 3 is repeated
-    assert len(device.log) == 4 * 6 + 7 * 3
+    assert len(device.log) == 4 * 6 + 11 * 3
 
 
 def test_warm_up_goes_on_until_calls_agree() -> None:
