@@ -133,7 +133,7 @@ def _certified_rivals(
     for solution in others:
         pick = chooser.pick(first.target, solution)
         try:
-            measured = time_pick(measure, pick, rules.max_noise_floor)
+            measured = time_pick(measure, pick, demands, rules.max_noise_floor)
         except PromiseBroken:
             continue  # the first one is certified; a rival that cannot be measured is no rival
         fits = measured.at(demands.percentile) <= demands.budget_ms
