@@ -6,13 +6,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipeline.errors import PromiseBroken, UserError
-from pipeline.latency.measured import Measured
 from pipeline.rundir import write_json
-from pipeline.selection.certificate import Measure, OverBudget
+from pipeline.selection.certificate import OverBudget
 from pipeline.selection.outcome import Outcome
-from pipeline.selection.records import genotype_hash
-from pipeline.space.genotype import Genotype
-from pipeline.space.skeleton import Skeleton
 
 
 class Sweep(NamedTuple):
@@ -52,19 +48,6 @@ def pick_outcome(sweep: Sweep, wanted_ms: float) -> Outcome:
         raise PromiseBroken("\n".join(str(error) for error in sweep.refusals.values()))
     exact = [outcome for outcome in sweep.outcomes if outcome.demands.budget_ms == wanted_ms]
     return exact[0] if exact else max(sweep.outcomes, key=lambda outcome: outcome.demands.budget_ms)
-
-
-def remember(measure: Measure, max_noise_floor: float) -> Measure:
-    """Measure a network once, however many budgets choose it, unless the machine was too noisy."""
-    known: dict[tuple[Skeleton, str], Measured] = {}
-
-    def measure_once(skeleton: Skeleton, genotype: Genotype) -> Measured:
-        key = (skeleton, genotype_hash(genotype))
-        if key not in known or known[key].noise_floor > max_noise_floor:
-            known[key] = measure(skeleton, genotype)
-        return known[key]
-
-    return measure_once
 
 
 def folder_of(folder: Path, budget_ms: float) -> Path:

@@ -18,7 +18,7 @@ from pipeline.selection.milp import Scores
 from pipeline.selection.outcome import Judge, Rules
 from pipeline.selection.records import Circumstances, TableState
 from pipeline.selection.summary import summarize
-from pipeline.selection.sweep import order_budgets, pick_outcome, remember, sweep_budgets
+from pipeline.selection.sweep import order_budgets, pick_outcome, sweep_budgets
 from pipeline.selection.targets import Target, make_targets
 from pipeline.space.alphas import Alphas, read_alphas
 from pipeline.space.genotype import Genotype
@@ -80,7 +80,7 @@ def _make_job(context: Context, prospect: Prospect, found: Alphas) -> Job:
     return Job(
         chooser=Chooser(found.space, _scores(context, found), prospect.targets, settings.score_share),
         argmax=argmax_genotype(found.space, found.scores()),
-        measure=remember(prospect.measure, target.max_noise_floor),
+        measure=prospect.measure,
         rules=Rules(
             settings.max_rounds,
             target.max_noise_floor,
