@@ -10,14 +10,16 @@ Regret = best feasible accuracy − found. Searches are kept in the work folder 
 """
 
 import argparse
+import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.nasbench201_search import DEFAULT, METHODS, Labor, RaceMemory, run_search_once
+from benchmarks.nasbench201_search import DEFAULT, METHODS, Labor, Race, run_search_once
 from benchmarks.nasbench201_tables import (
     SPACE,
     Array,
@@ -31,10 +33,10 @@ from benchmarks.nasbench201_tables import (
 )
 from pipeline.latency.measured import Measured
 from pipeline.selection.chooser import Chooser
-from pipeline.selection.flow import blend, flow_scores
 from pipeline.selection.milp import Scores
-from pipeline.selection.outcome import Judge, Rules, best_seeker, select
-from pipeline.selection.targets import Demands, make_targets
+from pipeline.selection.outcome import Judge, Judgement, Rules, best_seeker, select
+from pipeline.selection.promise import Untrained, add_promise
+from pipeline.selection.targets import Demands, Pick, make_targets
 from pipeline.space.costs import mac_costs
 from pipeline.space.genotype import Genotype
 from pipeline.space.skeleton import Skeleton
@@ -67,7 +69,7 @@ class Case(NamedTuple):
     """One budget on one device."""
 
     device: str
-    quantile: int
+    accuracy: float
     regret: float
     first_over: bool
     over: bool
@@ -90,22 +92,39 @@ class Lookups:
         return Measured(ms, ms, ms, 0.0)
 
 
-def run_case(bench: Bench, device: FittedDevice, scores: Scores, judge: Judge | None, quantile: int) -> Case:
+class Way(NamedTuple):
+    """A way to choose: scores, which of the best to compare, and how."""
+
+    title: str
+    scores: Scores
+    judge: Judge | None = None
+    untrained: Untrained | None = None
+
+
+def run_case(bench: Bench, device: FittedDevice, way: Way, budget_ms: float, options: argparse.Namespace) -> Case:
     """Select under one budget as the product does."""
-    budget_ms = bench.budgets_ms[QUANTILES.index(quantile)]
-    chooser = Chooser(SPACE, scores, make_targets([TARGET], lambda _: device), score_share=0.0)
+    chooser = Chooser(SPACE, way.scores, make_targets([TARGET], lambda _: device), score_share=0.0)
     lookups, demands = Lookups(bench.latency), Demands(budget_ms, 50)
-    rules = Rules(max_rounds=2, max_noise_floor=0.05, candidates=MAX_LOOKUPS - 2, difference=2, judge=judge)
+    rules = Rules(
+        max_rounds=options.rounds,
+        max_noise_floor=0.05,
+        candidates=options.candidates,
+        difference=options.difference,
+        judge=way.judge,
+        pool=options.pool,
+        promises=way.untrained.promises if way.untrained else None,
+    )
     outcome = select(chooser, best_seeker(chooser, demands), demands, lookups.measure, rules)
     accuracy = dict(zip(map(name_of, bench.cells), bench.accuracy, strict=True))
     feasible = bench.feasible(budget_ms)
     best = float(bench.accuracy[feasible].max())
-    macs = np.array([mac_costs(TARGET).of(bench.cells[index]) for index in feasible])
+    costs = mac_costs(TARGET)
+    macs = np.array([costs.of(bench.cells[index]) for index in feasible])
     found = name_of(outcome.chosen.pick.genotype)
     first = next(iter(lookups.asked.values()))
     return Case(
         bench.latency.name,
-        quantile,
+        accuracy[found],
         best - accuracy[found],
         first > budget_ms,
         bench.latency.of[found] > budget_ms,
@@ -115,10 +134,8 @@ def run_case(bench: Bench, device: FittedDevice, scores: Scores, judge: Judge | 
     )
 
 
-def select_everywhere(
-    options: argparse.Namespace, scores: Scores, judge: Judge | None, accuracy: Column
-) -> Iterator[Case]:
-    """Every device and budget."""
+def select_everywhere(options: argparse.Namespace, way: Way, accuracy: Column) -> Iterator[Case]:
+    """Every device and budget, and at the end one case without a limit."""
     cells = all_cells()
     reached = np.array([accuracy.of[name_of(cell)] for cell in cells])
     for name in options.devices.split(",") if options.devices else numeric_columns(options.latency):
@@ -127,41 +144,60 @@ def select_everywhere(
         known = np.flatnonzero(bench.latencies >= LEAST_MS)
         drawn = np.random.default_rng(0).choice(known, FITTED_CELLS, replace=False)
         device = fit_device(latency, [cells[index] for index in drawn])
-        for quantile in QUANTILES:
-            yield run_case(bench, device, scores, judge, quantile)
+        for budget_ms in bench.budgets_ms:
+            yield run_case(bench, device, way, budget_ms, options)
+    unlimited = Bench(cells, reached, latency._replace(name="unlimited"), bench.latencies)
+    yield run_case(unlimited, device, way, 10 * bench.latencies.max(), options)
 
 
 def report_cases(title: str, cases: Sequence[Case]) -> Iterator[str]:
     """Mean regrets, by device and over all."""
     yield f"| {title} | regret | largest | first choice over | over after certificate | look-ups | random | biggest |"
     yield "|---|---|---|---|---|---|---|---|"
-    for name in [*dict.fromkeys(case.device for case in cases), "all"]:
-        rows = [case for case in cases if name in ("all", case.device)]
+    *limited, unlimited = cases
+    for name in [*dict.fromkeys(case.device for case in limited), "all"]:
+        rows = [case for case in limited if name in ("all", case.device)]
         yield (
             f"| {name} | {np.mean([c.regret for c in rows]):.2f} | {max(c.regret for c in rows):.2f} "
             f"| {sum(c.first_over for c in rows)}/{len(rows)} | {sum(c.over for c in rows)}/{len(rows)} "
             f"| {np.mean([c.lookups for c in rows]):.1f} | {np.mean([c.random_regret for c in rows]):.2f} "
             f"| {np.mean([c.biggest_regret for c in rows]):.2f} |"
         )
+    yield f"\nWithout a limit: {unlimited.accuracy:.2f}."
 
 
 def report_selection(options: argparse.Namespace, labor: Labor, accuracy: Column) -> Iterator[str]:
-    """What each way of scoring buys, for every seed."""
-    flow = flow_scores(SPACE, labor.skeleton, options.flow_samples, seed=0)
+    """What each way of choosing buys, for every seed; under "unlimited" the cell without any budget."""
     for seed in options.seeds:
         found = run_search_once(labor, DEFAULT, seed, options.alpha_lr).scores()
-        race = RaceMemory(labor, seed, options.race_steps, lr=0.05)
-        for title, scores, judge in (
-            ("alpha", found, None),
-            ("alpha, race", found, race.judge),
-            ("flow", blend(found, flow, 1.0), None),
-            ("alpha and flow", blend(found, flow, 0.5), None),
-            ("alpha and flow, race", blend(found, flow, 0.5), race.judge),
-        ):
-            if judge is not None and not options.race_steps:
-                continue
+        untrained = Untrained(labor.skeleton, next(labor.material(seed).training()).images[:32], seed)
+        theirs = untrained.scores(SPACE, options.untrained_samples)
+        both, alone = add_promise(found, theirs, 1.0), add_promise(found, theirs, 1e6)
+        race, best = Race(labor, seed, options.race_steps, lr=options.race_lr), partial(judge_by_promise, untrained)
+        ways = [
+            Way("alpha", found),
+            Way("untrained", alone),
+            Way("alpha and untrained", both),
+            Way("alpha and untrained, most promising", both, best, untrained),
+        ]
+        if options.race_steps:
+            ways += [
+                Way("alpha, race", found, race),
+                Way("alpha and untrained, race of the most promising", both, race, untrained),
+            ]
+        for way in ways:
             yield ""
-            yield from report_cases(f"{title}, seed {seed}", list(select_everywhere(options, scores, judge, accuracy)))
+            start = time.process_time()
+            cases = list(select_everywhere(options, way, accuracy))
+            minutes = (time.process_time() - start) / 60
+            yield from report_cases(f"{way.title}, seed {seed}, {minutes:.0f} min", cases)
+
+
+def judge_by_promise(untrained: Untrained, picks: Sequence[Pick]) -> list[Judgement]:
+    """In place of a race: the network that promises most."""
+    promises = np.array(untrained.promises([pick.genotype for pick in picks]))
+    places = (-promises).argsort(kind="stable").argsort()
+    return [Judgement(1 - promise, int(place), 0) for promise, place in zip(promises, places, strict=True)]
 
 
 def report_table3(options: argparse.Namespace, labor: Labor, accuracy: Column) -> Iterator[str]:
@@ -202,8 +238,13 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--alpha-lr", type=float, default=0.03)
     parser.add_argument("--minutes", type=float, default=15.0, help="time limit of one search")
+    parser.add_argument("--rounds", type=int, default=2, help="corrections of the limit before candidates are compared")
     parser.add_argument("--race-steps", type=int, default=0, help="steps of the race's first heat; 0 for no race")
-    parser.add_argument("--flow-samples", type=int, default=256)
+    parser.add_argument("--race-lr", type=float, default=0.05)
+    parser.add_argument("--pool", type=int, default=64, help="cells whose promise is looked at")
+    parser.add_argument("--candidates", type=int, default=16, help="cells that are compared")
+    parser.add_argument("--difference", type=int, default=1, help="choices in which they differ")
+    parser.add_argument("--untrained-samples", type=int, default=256)
     parser.add_argument("--parts", default="select", help="select, table3")
     parser.add_argument("--work", type=Path, default=Path("runs/benchmarks/nasbench201"))
     return parser.parse_args()

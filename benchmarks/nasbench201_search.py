@@ -76,6 +76,9 @@ class Labor:
         config = DataConfig(format="npz", path=str(self.images), resolution=32, colour=True, augment="crop-flip")
         return load_data(config, self.images.parent, seed)
 
+    def material(self, seed: int) -> Material:
+        return Material(self.data(seed), self.batch_size, seed, "crop-flip", CPU)
+
 
 class Found(NamedTuple):
     """What a search found, and what it took."""
@@ -145,20 +148,41 @@ def _affordable_epochs(labor: Labor, variant: Variant, seed: int, alpha_lr: floa
     return max(1, math.floor(60 * labor.minutes / epoch_s))
 
 
-class RaceMemory:
-    """The product's race, run once per field of cells: what it says does not depend on the device."""
+class Race:
+    """The product's race. Losses are kept on disk: cells come again under other budgets, and after a stop."""
 
     def __init__(self, labor: Labor, seed: int, first_steps: int, lr: float) -> None:
-        self._labor, self._seed, self._first_steps, self._lr = labor, seed, first_steps, lr
-        self._material = Material(labor.data(seed), labor.batch_size, seed, "crop-flip", CPU)
-        self._path = labor.work / f"races-{labor.cells}x{labor.channels}-{first_steps}-seed{seed}.json"
-        self._known: dict[str, list[list[float]]] = read_json(self._path) if self._path.is_file() else {}
+        self._labor, self._first_steps, self._lr = labor, first_steps, lr
+        self._material = labor.material(seed)
+        size = f"{labor.cells}x{labor.channels}"
+        self._path = labor.work / f"losses-{size}-batch{labor.batch_size}-lr{lr:g}-seed{seed}.json"
+        self.losses: dict[str, dict[str, float]] = read_json(self._path) if self._path.is_file() else {}
+        self._runners: dict[str, _KnownTrial] = {}
 
-    def judge(self, picks: Sequence[Pick]) -> list[Judgement]:
-        key = " ".join(name_of(pick.genotype) for pick in picks)
-        if key not in self._known:
-            trials = [Trial(self._labor.skeleton, pick.genotype, self._material, self._lr) for pick in picks]
-            results = run_race(trials, self._first_steps)
-            self._known[key] = [[result.loss, result.place, result.steps] for result in results]
-            write_json(self._path, self._known)
-        return [Judgement(loss, int(place), int(steps)) for loss, place, steps in self._known[key]]
+    def __call__(self, picks: Sequence[Pick]) -> list[Judgement]:
+        for pick in picks:
+            self._runners.setdefault(name_of(pick.genotype), _KnownTrial(self, pick.genotype))
+        results = run_race([self._runners[name_of(pick.genotype)] for pick in picks], self._first_steps)
+        return [Judgement(result.loss, result.place, result.steps) for result in results]
+
+    def start(self, genotype: Genotype) -> Trial:
+        return Trial(self._labor.skeleton, genotype, self._material, self._lr)
+
+    def keep(self, name: str, steps: int, loss: float) -> None:
+        self.losses.setdefault(name, {})[str(steps)] = loss
+        write_json(self._path, self.losses)
+
+
+class _KnownTrial:
+    """A trial that trains only for losses that are not on disk."""
+
+    def __init__(self, race: Race, genotype: Genotype) -> None:
+        self._race, self._genotype = race, genotype
+        self._trial: Trial | None = None
+
+    def loss_after(self, steps: int) -> float:
+        name = name_of(self._genotype)
+        if str(steps) not in self._race.losses.get(name, {}):
+            self._trial = self._trial or self._race.start(self._genotype)
+            self._race.keep(name, steps, self._trial.loss_after(steps))
+        return self._race.losses[name][str(steps)]

@@ -177,15 +177,18 @@ class DiscretizeConfig(Section):
     """Widths to choose from, likewise; empty for [target] channels. `pipeline profile` times every size named here."""
     score_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.9
     """A larger network is taken while its cell keeps this share of what the search found (random 0, best 1)."""
-    flow_share: Share = 0.0
-    """How much the score listens to synaptic flow (known before any training) instead of the search's alpha."""
-    flow_samples: Count = 128
-    """Random networks whose flow explains that of every choice."""
+    untrained_weight: NonNegative = 3.0
+    """How much scores listen to what untrained networks promise (synaptic flow and activation patterns) beside the
+    search's log-odds, which outweigh it once the search has decided; 0 does not ask them."""
+    untrained_samples: Count = 128
+    """Random networks whose promise explains that of every choice."""
     rescoring: Literal["none", "supernet", "race"] = "none"
     """Compare several cells on validation data: with the supernet's weights, or by a race of short trainings at the
     supernet's size."""
     candidates: Annotated[int, Field(ge=2)] = 8
     """How many cells are compared then."""
+    pool: Count = 64
+    """They are those that promise most, untrained, of so many cells with the highest scores that fit."""
     difference: Count = 3
     """In how many choices they differ from each other at least."""
     race_steps: Count = 100

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from pipeline.space.cells import CellKind, Space
 from pipeline.space.costs import Costs
-from pipeline.space.score import Scale, choosable_logits, edge_logits, log_odds
+from pipeline.space.score import Scale, edge_logits, log_odds, passing_logits
 
 
 def expected_cost(
@@ -16,13 +16,13 @@ def expected_cost(
 ) -> Tensor:
     """E[cost] of the discretized network.
 
-    An operation is drawn on every edge with the softmax over those that may be chosen; a node keeps each set of `keep`
+    An operation is drawn on every edge with the softmax over all but `none`; a node keeps each set of `keep`
     inputs with the softmax of the sum of their best scores. As α → tα grows the draw becomes the selected genotype.
     """
     total = alphas[0].new_tensor(costs.fixed)
     for kind, alpha, price in zip(space.kinds, alphas, prices, strict=True):
         cost = torch.as_tensor(costs.choices[kind.name]).to(alpha)
-        logits = choosable_logits(kind, edge_logits(alpha, price, scale))
+        logits = passing_logits(kind, edge_logits(alpha, price, scale))
         per_edge = (logits.softmax(-1) * cost).sum(-1)
         total = total + (_keep_probabilities(kind, log_odds(logits).amax(-1)) * per_edge).sum()
     return total

@@ -1,4 +1,4 @@
-"""Candidates: the best networks that differ enough to teach something when they are compared on data."""
+"""Candidates: the best networks that differ enough to teach something when they are compared."""
 
 from collections.abc import Iterator, Sequence
 

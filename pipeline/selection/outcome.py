@@ -1,4 +1,8 @@
-"""One budget from scores to a certified network: choose, measure, and compare candidates on data if asked."""
+"""One budget from scores to a certified network: choose, measure, and compare candidates if asked.
+
+Candidates are found by the limit that the first certified network has corrected, and measured in the order in which the
+comparison places them until one fits: the best of those that keep the budget, for few measurements.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -7,12 +11,14 @@ from pipeline.errors import PromiseBroken
 from pipeline.latency.measured import Measured
 from pipeline.selection.candidates import best_candidates
 from pipeline.selection.certificate import Certified, Measure, OverBudget, Round, Seeker, certify, time_pick
+from pipeline.selection.choices import Choices
 from pipeline.selection.chooser import Chooser
 from pipeline.selection.feasibility import find_conflict
 from pipeline.selection.limits import Limit
 from pipeline.selection.milp import Solution
 from pipeline.selection.targets import Demands, Pick
 from pipeline.space.genotype import Genotype
+from pipeline.space.skeleton import Skeleton
 
 
 class Judgement(NamedTuple):
@@ -24,23 +30,29 @@ class Judgement(NamedTuple):
 
 
 Judge = Callable[[Sequence[Pick]], list[Judgement]]
+Promises = Callable[[Sequence[Genotype]], list[float]]
 
 
 class Rules(NamedTuple):
-    """How a selection proceeds. `judge` compares `candidates` networks; None takes the highest score."""
+    """How a selection proceeds. `judge` compares `candidates` networks; None takes the highest score.
+
+    With `promises` the candidates are those that promise most of the `pool` highest scores.
+    """
 
     max_rounds: int
     max_noise_floor: float
     candidates: int = 1
     difference: int = 1
     judge: Judge | None = None
+    pool: int = 0
+    promises: Promises | None = None
 
 
 class Candidate(NamedTuple):
     """A network that was looked at, and what became of it."""
 
     pick: Pick
-    measured: Measured
+    measured: Measured | None
     fate: str
     judgement: Judgement | None = None
 
@@ -87,15 +99,20 @@ def select(chooser: Chooser, seeker: Seeker, demands: Demands, measure: Measure,
         certified = certify(seeker, demands, measure, rules.max_rounds, rules.max_noise_floor)
     except OverBudget as error:
         raise _with_reason(error, chooser, demands) from None
-    if rules.judge is None:
+    field = _enter(chooser, certified, demands, rules) if rules.judge else []
+    if rules.judge is None or len(field) < 2:
         return Outcome(demands, certified.round, certified.rounds, tuple(_tried(certified)))
-    rivals = _certified_rivals(chooser, certified, demands, measure, rules)
-    judgements = rules.judge([rival.pick for rival in rivals if rival.fits])
-    entered = [rival for rival in rivals if rival.fits]
-    winner = entered[min(range(len(entered)), key=lambda i: judgements[i].place)]
+    judgements = rules.judge(field)
+    by_place = sorted(range(len(field)), key=lambda i: judgements[i].place)
+    winner, measured = _first_that_fits([field[i] for i in by_place], certified, demands, measure, rules)
     candidates = [c for c in _tried(certified) if c.pick.identity != certified.round.pick.identity]
-    candidates += [_judged(rival, judgement, winner) for rival, judgement in zip(entered, judgements, strict=True)]
-    candidates += [Candidate(r.pick, r.measured, "over budget") for r in rivals if not r.fits]
+    for pick, judgement in zip(field, judgements, strict=True):
+        done = measured.get(pick.identity)
+        fate = f"place {judgement.place + 1} on validation data"
+        if done is not None and not done.fits:
+            fate += ", over budget"
+        fate = "chosen" if done is winner else fate
+        candidates.append(Candidate(pick, done.measured if done else None, fate, judgement))
     return Outcome(demands, winner, certified.rounds, tuple(candidates))
 
 
@@ -114,28 +131,36 @@ def _tried(certified: Certified) -> list[Candidate]:
     ]
 
 
-def _judged(rival: Round, judgement: Judgement, winner: Round) -> Candidate:
-    fate = "chosen" if rival is winner else f"place {judgement.place + 1} on validation data"
-    return Candidate(rival.pick, rival.measured, fate, judgement)
-
-
-def _certified_rivals(
-    chooser: Chooser, certified: Certified, demands: Demands, measure: Measure, rules: Rules
-) -> list[Round]:
-    """The certified network first, then others of its skeleton that differ, all measured."""
+def _enter(chooser: Chooser, certified: Certified, demands: Demands, rules: Rules) -> list[Pick]:
+    """The certified network first, then others of its skeleton that differ from each other."""
     first = certified.round.pick
-    limits = first.target.limits(demands, certified.factor)
+    target, programme = first.target, chooser.programme
+    limits = target.limits(demands, certified.factor)
     known = Solution(first.choices, first.score, first.gap, first.seconds)
-    others = best_candidates(
-        chooser.programme, limits, rules.candidates - 1, rules.difference, first.target.latency, [known]
-    )
-    rounds = [certified.round]
-    for solution in others:
-        pick = chooser.pick(first.target, solution)
-        try:
-            measured = time_pick(measure, pick, demands, rules.max_noise_floor)
-        except PromiseBroken:
-            continue  # the first one is certified; a rival that cannot be measured is no rival
-        fits = measured.at(demands.percentile) <= demands.budget_ms
-        rounds.append(Round(limits[0].at_most, pick, pick.predicted.ms, measured, fits))
-    return rounds
+    count = max(rules.pool, rules.candidates) if rules.promises else rules.candidates
+    others = best_candidates(programme, limits, count - 1, rules.difference, target.latency, [known])
+    picks = [chooser.pick(target, solution) for solution in others]
+    if rules.promises:
+        promises = rules.promises([pick.genotype for pick in picks])
+        order = sorted(range(len(picks)), key=lambda i: promises[i], reverse=True)
+        picks = [picks[i] for i in order[: rules.candidates - 1]]
+    return [first, *picks]
+
+
+def _first_that_fits(
+    field: Sequence[Pick], certified: Certified, demands: Demands, measure: Measure, rules: Rules
+) -> tuple[Round, dict[tuple[Skeleton, Choices], Round]]:
+    """The first of the field that is measured to keep the budget (the certified one is), and all that was measured."""
+    measured = {certified.round.pick.identity: certified.round}
+    for pick in field:
+        if pick.identity not in measured:
+            try:
+                timed = time_pick(measure, pick, demands, rules.max_noise_floor)
+            except PromiseBroken:
+                continue  # there is a certified network; a rival that cannot be measured is no rival
+            fits = bool(timed.at(demands.percentile) <= demands.budget_ms)
+            limit_ms = pick.target.limits(demands, certified.factor)[0].at_most
+            measured[pick.identity] = Round(limit_ms, pick, pick.predicted.ms, timed, fits)
+        if measured[pick.identity].fits:
+            return measured[pick.identity], measured
+    return certified.round, measured

@@ -8,10 +8,8 @@ from typing import NamedTuple, Protocol
 class Runner(Protocol):
     """A network in training."""
 
-    def train(self, steps: int) -> None: ...
-
-    def loss(self) -> float:
-        """The validation loss now."""
+    def loss_after(self, steps: int) -> float:
+        """The validation loss after so many training steps in all."""
         ...
 
 
@@ -33,9 +31,8 @@ def run_race(
     out: list[int] = []
     while len(field) > 1:
         for i in field:
-            runners[i].train(heat)
             steps[i] += heat
-            loss = runners[i].loss()
+            loss = runners[i].loss_after(steps[i])
             losses[i] = loss if math.isfinite(loss) else math.inf
             report(f"{len(field)} networks, {heat} steps each, validation loss {loss:.3f}")
         field.sort(key=lambda i: losses[i])

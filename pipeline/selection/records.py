@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
@@ -145,7 +146,8 @@ def _figures(pick: Pick) -> dict[str, Any]:
 
 def _candidate(candidate: Candidate) -> dict[str, Any]:
     record = _figures(candidate.pick)
-    record |= {"measured_ms": candidate.measured.record(), "fate": candidate.fate}
+    record |= {"measured_ms": candidate.measured and candidate.measured.record(), "fate": candidate.fate}
     if candidate.judgement is not None:
-        record |= {"validation_loss": candidate.judgement.loss, "trained_steps": candidate.judgement.steps}
+        loss, _, steps = candidate.judgement
+        record |= {"validation_loss": loss if math.isfinite(loss) else None, "trained_steps": steps}
     return record

@@ -6,9 +6,11 @@ On an edge with parameters α and relative prices p, the logit of operation o is
     α_o / p_o                                   ("literal": eq. 9 as printed)
     α_o                                         ("off": plain DARTS)
 
-The supernet mixes with the softmax of the logits. The *score* of an operation is its log-odds among the operations that
-may be chosen, logit_o − logsumexp of the others: monotone in its probability, and, unlike the log-probability, it keeps
-growing as α does, so that the strongest input stays visible when every edge has made up its mind.
+The supernet mixes with the softmax of the logits. The *score* of an operation is its log-odds among those that pass
+something on, logit_o − logsumexp of the others: monotone in its probability, and, unlike the log-probability, it keeps
+growing as α does, so that the strongest input stays visible when every edge has made up its mind. The α of `none` says
+nothing: it only scales what the other operations pass on. Where `none` may be chosen it scores what the weakest of them
+does, so that it is taken to save cost and not for its own sake.
 """
 
 from collections.abc import Sequence
@@ -56,10 +58,10 @@ def edge_weights(alphas: Sequence[Tensor], prices: Sequence[Tensor], scale: Scal
     return [edge_logits(a, p, scale).softmax(-1) for a, p in zip(alphas, prices, strict=True)]
 
 
-def choosable_logits(kind: CellKind, logits: Tensor) -> Tensor:
-    """The logits with −∞ where a genotype cannot choose the operation."""
-    banned = torch.tensor([operation not in kind.choosable for operation in kind.operations], device=logits.device)
-    return logits.masked_fill(banned, -torch.inf)
+def passing_logits(kind: CellKind, logits: Tensor) -> Tensor:
+    """The logits with −∞ for `none`, which passes nothing on."""
+    none = torch.tensor([operation == "none" for operation in kind.operations], device=logits.device)
+    return logits.masked_fill(none, -torch.inf)
 
 
 def log_odds(logits: Tensor) -> Tensor:
@@ -74,9 +76,14 @@ def log_odds(logits: Tensor) -> Tensor:
 def operation_scores(space: Space, alphas: Sequence[Tensor], prices: Sequence[Tensor], scale: Scale) -> list[Tensor]:
     """The score of every operation on every edge, per kind of cell; −∞ where it cannot be chosen."""
     return [
-        log_odds(choosable_logits(kind, edge_logits(a, p, scale)))
+        _score_kind(kind, log_odds(passing_logits(kind, edge_logits(a, p, scale))))
         for kind, a, p in zip(space.kinds, alphas, prices, strict=True)
     ]
+
+
+def _score_kind(kind: CellKind, score: Tensor) -> Tensor:
+    weakest = score.masked_fill(score.isinf(), torch.inf).amin(-1, keepdim=True)
+    return torch.where(score.isinf(), weakest, score) if kind.none_is_choice else score
 
 
 def argmax_genotype(space: Space, scores: Sequence[Tensor]) -> Genotype:

@@ -1,21 +1,21 @@
 """discretize: the best cell that fits, measured before it is trained."""
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from pipeline.config import DiscretizeConfig
 from pipeline.console import console, progress_bar, say
 from pipeline.errors import PromiseBroken, UserError
 from pipeline.latency.measured import Measured
 from pipeline.rundir import sha256_of
 from pipeline.selection.certificate import Measure
 from pipeline.selection.chooser import Chooser
-from pipeline.selection.flow import blend, flow_scores
 from pipeline.selection.job import Job
-from pipeline.selection.judging import Material, SupernetJudge, judge_by_race, judge_by_supernet
+from pipeline.selection.judging import Material, RaceJudge, SupernetJudge
 from pipeline.selection.measuring import NetworkTimer
 from pipeline.selection.milp import Scores
-from pipeline.selection.outcome import Judge, Rules
+from pipeline.selection.outcome import Judge, Promises, Rules
+from pipeline.selection.promise import Untrained, add_promise
 from pipeline.selection.records import Circumstances, TableState
 from pipeline.selection.summary import summarize
 from pipeline.selection.sweep import order_budgets, pick_outcome, sweep_budgets
@@ -26,6 +26,8 @@ from pipeline.space.score import argmax_genotype
 from pipeline.space.skeleton import Skeleton
 from pipeline.stages.context import Context
 from pipeline.stages.tables import open_target_table, skeletons_of
+
+_PATTERN_IMAGES = 32
 
 
 class Prospect(NamedTuple):
@@ -77,8 +79,9 @@ def _read_alphas(context: Context) -> Alphas:
 
 def _make_job(context: Context, prospect: Prospect, found: Alphas) -> Job:
     settings, target = context.config.discretize, context.config.target
+    untrained = _make_untrained(context) if settings.untrained_weight and settings.rule == "best" else None
     return Job(
-        chooser=Chooser(found.space, _scores(context, found), prospect.targets, settings.score_share),
+        chooser=Chooser(found.space, _scores(found, settings, untrained), prospect.targets, settings.score_share),
         argmax=argmax_genotype(found.space, found.scores()),
         measure=prospect.measure,
         rules=Rules(
@@ -87,6 +90,8 @@ def _make_job(context: Context, prospect: Prospect, found: Alphas) -> Job:
             settings.candidates,
             settings.difference,
             _make_judge(context),
+            settings.pool,
+            _with_progress_bar(untrained.promises) if untrained else None,
         ),
         limits=target,
         circumstances=Circumstances(
@@ -100,42 +105,46 @@ def _make_job(context: Context, prospect: Prospect, found: Alphas) -> Job:
     )
 
 
-def _scores(context: Context, found: Alphas) -> Scores:
-    """What the search says of every choice, blended with synaptic flow if that is asked for."""
+def _scores(found: Alphas, settings: DiscretizeConfig, untrained: Untrained | None) -> Scores:
+    """What the search says of every choice, and what untrained networks promise if that is asked for."""
     pairs = zip(found.space.kinds, found.scores(), strict=True)
     ours: Scores = {kind.name: score.double().numpy() for kind, score in pairs}
-    settings = context.config.discretize
-    if not settings.flow_share:
+    if untrained is None:
         return ours
     with progress_bar() as bar:
-        task = bar.add_task("synaptic flow", total=100, note="")
-        theirs = flow_scores(
-            found.space,
-            context.search_skeleton,
-            settings.flow_samples,
-            context.config.compute.seed,
-            lambda share: bar.update(task, completed=round(100 * share)),
+        task = bar.add_task("untrained networks", total=100, note=f"{settings.untrained_samples} drawn")
+        theirs = untrained.scores(
+            found.space, settings.untrained_samples, lambda share: bar.update(task, completed=round(100 * share))
         )
-    return blend(ours, theirs, settings.flow_share)
+    return add_promise(ours, theirs, settings.untrained_weight)
+
+
+def _make_material(context: Context) -> Material:
+    config = context.config
+    return Material(context.data, config.search.batch_size, config.compute.seed, config.data.augment, context.device)
+
+
+def _make_untrained(context: Context) -> Untrained:
+    images = next(_make_material(context).training()).images[:_PATTERN_IMAGES]
+    return Untrained(context.search_skeleton, images, context.config.compute.seed)
+
+
+def _with_progress_bar(promises: Callable[..., list[float]]) -> Promises:
+    def with_bar(genotypes: Sequence[Genotype]) -> list[float]:
+        with progress_bar() as bar:
+            task = bar.add_task("untrained networks", total=100, note=f"the {len(genotypes)} best scores")
+            return promises(genotypes, lambda share: bar.update(task, completed=round(100 * share)))
+
+    return with_bar
 
 
 def _make_judge(context: Context) -> Judge | None:
-    config = context.config
-    if config.discretize.rescoring == "none":
-        return None
-    material = Material(
-        context.data, config.search.batch_size, config.compute.seed, config.data.augment, context.device
-    )
-    if config.discretize.rescoring == "race":
-        return partial(
-            judge_by_race,
-            skeleton=context.search_skeleton,
-            material=material,
-            lr=config.search.weight_lr,
-            first_steps=config.discretize.race_steps,
-        )
-    weights = context.run.supernet_weights
-    return partial(judge_by_supernet, judge=SupernetJudge(context.search_skeleton, weights, material))
+    settings, skeleton = context.config.discretize, context.search_skeleton
+    if settings.rescoring == "race":
+        return RaceJudge(skeleton, _make_material(context), context.config.search.weight_lr, settings.race_steps)
+    if settings.rescoring == "supernet":
+        return SupernetJudge(skeleton, context.run.supernet_weights, _make_material(context))
+    return None
 
 
 def _open_prospect(context: Context) -> Prospect:

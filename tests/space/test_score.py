@@ -93,13 +93,27 @@ def test_expected_cost_tends_to_the_selected_network(name: str, scale: str) -> N
         assert float(expected) == pytest.approx(costs.of(genotype), rel=1e-9)
 
 
+def test_the_alpha_of_none_says_nothing() -> None:
+    """It scores what the weakest operation does, whatever its own α, and changes no other score."""
+    space, costs = space_and_costs("nasbench201")
+    prices, (alpha,) = relative_prices(space, costs), random_alphas(space, 0)
+    none = space.kinds[0].operations.index("none")
+    (score,) = operation_scores(space, [alpha], prices, "off")
+    raised = alpha.clone()
+    raised[:, none] += 7.0
+    torch.testing.assert_close(operation_scores(space, [raised], prices, "off")[0], score)
+    others = [i for i in range(score.shape[1]) if i != none]
+    torch.testing.assert_close(score[:, none], score[:, others].amin(-1))
+    torch.testing.assert_close(score[:, others], log_odds(alpha[:, others]))
+
+
 def enumerate_expectation(space: Space, costs: Costs, alphas: list[torch.Tensor], prices: list[torch.Tensor]) -> float:
     """E[cost] by its definition in plain numpy: every operation, every set of inputs."""
     total = costs.fixed
     for kind, alpha, price in zip(space.kinds, alphas, prices, strict=True):
         a, p, c = alpha.numpy(), price.double().numpy(), costs.choices[kind.name]
         mean, best = np.zeros(len(kind.edges)), np.zeros(len(kind.edges))
-        allowed = [i for i, o in enumerate(kind.operations) if kind.none_is_choice or o != "none"]
+        allowed = [i for i, o in enumerate(kind.operations) if o != "none"]
         for e in range(len(kind.edges)):
             logits = ((a[e] - a[e].min() + 1) / p[e])[allowed]
             chance = np.exp(logits) / np.exp(logits).sum()

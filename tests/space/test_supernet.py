@@ -11,6 +11,7 @@ from pipeline.space.score import argmax_genotype
 from pipeline.space.skeleton import Skeleton
 from pipeline.space.spaces import space_named
 from pipeline.space.supernet import Supernet, inherit_weights
+from tests.space.plain import PlainSupernet
 
 SKELETONS = [
     Skeleton("darts", cells=4, channels=4, resolution=16, classes=5),
@@ -49,6 +50,26 @@ def test_one_hot_supernet_is_the_network(skeleton: Skeleton, affine: bool, pool_
         network = Network(skeleton, genotype, affine, pool_bn).double().train(training)
         inherit_weights(network, supernet)
         torch.testing.assert_close(supernet(x, one_hot(space, genotype)), network(x), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("skeleton", SKELETONS, ids=lambda s: f"{s.space}-{s.stem}")
+def test_the_supernet_is_every_operation_on_every_edge(skeleton: Skeleton) -> None:
+    """Mixed weights: output and gradients are those of the plain evaluation."""
+    torch.manual_seed(0)
+    supernet = Supernet(skeleton).double()
+    plain = PlainSupernet(supernet).double()
+    x = torch.randn(3, skeleton.in_channels, skeleton.resolution, skeleton.resolution, dtype=torch.float64)
+    shapes = [(len(kind.edges), len(kind.operations)) for kind in supernet.space.kinds]
+    weights = [torch.rand(shape, dtype=torch.float64).softmax(-1).requires_grad_() for shape in shapes]
+    outputs = [network(x, weights) for network in (supernet, plain)]
+    torch.testing.assert_close(*outputs, rtol=0, atol=1e-10)
+    stems = [next(network.parameters()) for network in (supernet, plain)]
+    first, second = (
+        torch.autograd.grad(output.square().sum(), [*weights, stem])
+        for output, stem in zip(outputs, stems, strict=True)
+    )
+    for ours, theirs in zip(first, second, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-10)
 
 
 def test_auxiliary_head_and_drop_path_leave_no_trace_in_evaluation(darts_v2: Genotype) -> None:

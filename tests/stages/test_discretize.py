@@ -40,7 +40,8 @@ def budget_at(share: float) -> float:
 
 def make_context(folder: Path, seed: int = 0, **sections: dict[str, Any]) -> Context:
     target = {"cells": 3, "channels": 8, "max_macs": 0, "budget_ms": budget_at(0.25), **sections.pop("target", {})}
-    config: Config = make_config({"target": target, **sections}, "the test")
+    choosing = {"untrained_weight": 0.0, "rescoring": "none", **sections.pop("discretize", {})}
+    config: Config = make_config({"target": target, "discretize": choosing, **sections}, "the test")
     context = Context(config, RunDir(folder, "test"))
     rng = np.random.default_rng(seed)
     space = space_named(config.target.space)
@@ -131,12 +132,6 @@ def test_the_largest_budget_that_fits_is_trained_when_the_target_budget_is_not_a
     assert not (refused / "genotype.json").exists()
 
 
-def test_a_network_is_measured_once_for_all_budgets(tmp_path: Path) -> None:
-    device = FakeDevice(lambda ms: ms)
-    run_with(make_context(tmp_path, discretize={"budgets_ms": [100.0, 200.0], "max_rounds": 1}), device)
-    assert len(device.calls) == 1
-
-
 def test_a_broken_promise_leaves_nothing_to_train(tmp_path: Path) -> None:
     context = make_context(tmp_path)
     run_with(context, FakeDevice(lambda ms: ms))
@@ -182,12 +177,13 @@ def test_argmax_is_taken_if_it_fits_and_refused_otherwise(tmp_path: Path) -> Non
         run_with(make_context(tmp_path, discretize={"rule": "argmax"}), FakeDevice(lambda ms: ms))
 
 
-def test_a_race_decides_among_different_networks_that_fit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [{}, {"untrained_weight": 1.0, "untrained_samples": 4, "pool": 6}])
+def test_a_race_decides_among_different_networks_that_fit(tmp_path: Path, more: dict[str, Any]) -> None:
     context = make_context(
         tmp_path,
         data={"validation_share": 0.03, "augment": "none"},
         compute={"threads": 1},
-        discretize={"rescoring": "race", "candidates": 3, "difference": 4, "race_steps": 1},
+        discretize={"rescoring": "race", "candidates": 3, "difference": 4, "race_steps": 1, **more},
     )
     run_with(context, FakeDevice(lambda ms: 0.99 * ms))
     judged = [c for c in read_json(context.run.selection)["candidates"] if "validation_loss" in c]
