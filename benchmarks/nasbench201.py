@@ -31,6 +31,7 @@ from benchmarks.nasbench201_tables import (
     numeric_columns,
     read_column,
 )
+from pipeline.config import DiscretizeConfig
 from pipeline.latency.measured import Measured
 from pipeline.selection.chooser import Chooser
 from pipeline.selection.milp import Scores
@@ -172,7 +173,7 @@ def report_selection(options: argparse.Namespace, labor: Labor, accuracy: Column
         found = run_search_once(labor, DEFAULT, seed, options.alpha_lr).scores()
         untrained = Untrained(labor.skeleton, next(labor.material(seed).training()).images[:32], seed)
         theirs = untrained.scores(SPACE, options.untrained_samples)
-        both, alone = add_promise(found, theirs, 1.0), add_promise(found, theirs, 1e6)
+        both, alone = add_promise(found, theirs, DiscretizeConfig().untrained_weight), add_promise(found, theirs, 1e6)
         race, best = Race(labor, seed, options.race_steps, lr=options.race_lr), partial(judge_by_promise, untrained)
         ways = [
             Way("alpha", found),

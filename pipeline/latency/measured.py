@@ -7,6 +7,8 @@ from typing import NamedTuple
 from pipeline.console import say
 from pipeline.errors import PromiseBroken
 
+# Noisier than this, a figure is provisional: it holds only until a better one is made.
+FIRM_NOISE_FLOOR = 0.05
 _PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)
 
 

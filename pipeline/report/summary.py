@@ -6,9 +6,9 @@ from typing import Any
 
 from rich.table import Table
 
-from pipeline.config import TargetConfig
 from pipeline.console import console, say
 from pipeline.errors import UserError
+from pipeline.latency.measured import FIRM_NOISE_FLOOR
 from pipeline.rundir import RunDir, read_json
 
 
@@ -60,8 +60,7 @@ def _certified(certificate: Mapping[str, Any]) -> str:
 
 
 def _noise(floor: float) -> str:
-    strict = TargetConfig().max_noise_floor
-    return f"{floor:.0%}" if floor <= strict else f"{floor:.0%}: provisional"
+    return f"{floor:.0%}" if floor <= FIRM_NOISE_FLOOR else f"{floor:.0%}: provisional"
 
 
 def loading_line(model: Path) -> str:

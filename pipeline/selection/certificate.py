@@ -59,14 +59,15 @@ class OverBudget(PromiseBroken):
         self.rounds = tuple(rounds)
 
 
-def time_pick(measure: Measure, pick: Pick, demands: Demands, max_noise_floor: float) -> Measured:
-    """The latency of a picked network, on a machine that is quiet enough to say it; a close call is timed twice."""
-    skeleton, genotype, percentile = pick.target.skeleton, pick.genotype, demands.percentile
+def time_network(
+    measure: Measure, skeleton: Skeleton, genotype: Genotype, demands: Demands, max_noise_floor: float
+) -> Measured:
+    """The latency of a network, on a machine that is quiet enough to say it; a close call is timed twice."""
 
     def measure_once() -> Measured:
         return certain(measure_quietly(lambda: measure(skeleton, genotype), max_noise_floor), max_noise_floor)
 
-    measured = measure_once()
+    measured, percentile = measure_once(), demands.percentile
     surely_ms = measured.at(percentile) * (1 + _CLOSE_FLOORS * measured.noise_floor)
     if measured.at(percentile) <= demands.budget_ms < surely_ms:
         measured = max(measured, measure_once(), key=lambda one: one.at(percentile))
@@ -110,7 +111,8 @@ class _Search:
         return any(tried.pick.identity == pick.identity for tried in self.rounds)
 
     def try_out(self, pick: Pick, factor: float) -> Round:
-        measured = time_pick(self._measure, pick, self.demands, self._max_noise_floor)
+        skeleton, genotype = pick.target.skeleton, pick.genotype
+        measured = time_network(self._measure, skeleton, genotype, self.demands, self._max_noise_floor)
         fits = bool(measured.at(self.demands.percentile) <= self.demands.budget_ms)
         done = Round(self._plain_limit(pick) * factor, pick, pick.predicted.ms, measured, fits)
         self.rounds.append(done)

@@ -33,7 +33,7 @@ class Job:
 
     def select(self, budget_ms: float) -> Outcome:
         """The certified network for a budget; OverBudget when there is none."""
-        demands = self._demands(budget_ms)
+        demands = Demands.of(self.limits, budget_ms)
         if self.circumstances.rule == "argmax":
             seeker = argmax_seeker(self.chooser, demands, self.argmax)
             return select(self.chooser, seeker, demands, self.measure, self.rules._replace(judge=None))
@@ -55,7 +55,7 @@ class Job:
 
     def write_refusal(self, folder: Path, budget_ms: float, error: OverBudget) -> None:
         """A certificate that says no, and nothing that could be trained."""
-        record = refusal_record(self._demands(budget_ms), error.rounds, self.circumstances)
+        record = refusal_record(Demands.of(self.limits, budget_ms), error.rounds, self.circumstances)
         write_files(folder, {"certificate": record})
 
     def write_each(self, folder: Path, sweep: Sweep) -> None:
@@ -70,10 +70,6 @@ class Job:
             floor = max(outcome.chosen.measured.noise_floor for outcome in sweep.outcomes)
             reference = Reference(argmax.predicted.ms, argmax.score)
             draw_pareto(folder / "pareto.png", points, reference, self.limits.percentile, floor)
-
-    def _demands(self, budget_ms: float) -> Demands:
-        limits = self.limits
-        return Demands(budget_ms, limits.percentile, limits.max_macs, limits.max_params)
 
 
 def _point(outcome: Outcome) -> Point:

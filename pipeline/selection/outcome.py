@@ -10,7 +10,7 @@ from typing import NamedTuple
 from pipeline.errors import PromiseBroken
 from pipeline.latency.measured import Measured
 from pipeline.selection.candidates import best_candidates
-from pipeline.selection.certificate import Certified, Measure, OverBudget, Round, Seeker, certify, time_pick
+from pipeline.selection.certificate import Certified, Measure, OverBudget, Round, Seeker, certify, time_network
 from pipeline.selection.choices import Choices
 from pipeline.selection.chooser import Chooser
 from pipeline.selection.feasibility import find_conflict
@@ -155,7 +155,7 @@ def _first_that_fits(
     for pick in field:
         if pick.identity not in measured:
             try:
-                timed = time_pick(measure, pick, demands, rules.max_noise_floor)
+                timed = time_network(measure, pick.target.skeleton, pick.genotype, demands, rules.max_noise_floor)
             except PromiseBroken:
                 continue  # there is a certified network; a rival that cannot be measured is no rival
             fits = bool(timed.at(demands.percentile) <= demands.budget_ms)

@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
+from pipeline.latency.measured import FIRM_NOISE_FLOOR
 from pipeline.selection.certificate import Round
 from pipeline.selection.outcome import Candidate, Outcome
 from pipeline.selection.targets import Demands, Pick
 from pipeline.space.genotype import Genotype
 
 _SCHEMA = 1
-# Above this noise, or with a table that was not validated, a certificate holds only until a better one is made.
-_FIRM_NOISE_FLOOR = 0.05
 
 
 class TableState(NamedTuple):
@@ -66,7 +65,7 @@ def certificate_record(outcome: Outcome, circumstances: Circumstances) -> dict[s
         "predicted_interval_ms": [predicted.low_ms, predicted.high_ms],
         "measured_ms": chosen.measured.record(),
         "noise_floor": chosen.measured.noise_floor,
-        "provisional": not circumstances.table.trusted or chosen.measured.noise_floor > _FIRM_NOISE_FLOOR,
+        "provisional": not circumstances.table.trusted or chosen.measured.noise_floor > FIRM_NOISE_FLOOR,
         "genotype_sha256": genotype_hash(chosen.pick.genotype),
         "skeleton": asdict(chosen.pick.target.skeleton),
         "iterations": [_iteration(done) for done in outcome.rounds],

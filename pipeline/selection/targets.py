@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import NamedTuple, Protocol
 
+from pipeline.config import TargetConfig
 from pipeline.errors import UserError
 from pipeline.selection.choices import Choices
 from pipeline.selection.limits import Limit
@@ -39,6 +40,11 @@ class Demands(NamedTuple):
     percentile: int
     max_macs: int = 0
     max_params: int = 0
+
+    @classmethod
+    def of(cls, target: TargetConfig, budget_ms: float) -> "Demands":
+        """What [target] asks for, with a budget of one's own."""
+        return cls(budget_ms, target.percentile, target.max_macs, target.max_params)
 
 
 @dataclass(frozen=True)

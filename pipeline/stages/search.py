@@ -68,7 +68,7 @@ def make_constraint(context: Context, table: TargetTable) -> Constraint:
             say(f"provisional: {warning}")
     if table.differences:
         say(f"provisional: the latency table is of another machine ({'; '.join(table.differences)})")
-    demands = Demands(target.budget_ms, target.percentile, target.max_macs, target.max_params)
+    demands = Demands.of(target, target.budget_ms)
     targets = make_targets(list(predictors), predictors.__getitem__)
     spans = [_span(space, candidate, demands) for candidate in targets]
     for span in spans:

@@ -4,17 +4,17 @@ from dataclasses import asdict
 
 from pipeline.console import say
 from pipeline.errors import PromiseBroken, UserError
-from pipeline.latency.measured import certain, measure_quietly
+from pipeline.latency.measured import FIRM_NOISE_FLOOR
 from pipeline.rundir import read_json, write_json
-from pipeline.selection.certificate import Measure
+from pipeline.selection.certificate import Measure, time_network
 from pipeline.selection.records import genotype_hash
+from pipeline.selection.targets import Demands
 from pipeline.space.genotype import Genotype, read_genotype
 from pipeline.space.plan import count_macs, count_params
 from pipeline.stages.context import Context
 from pipeline.stages.tables import open_target
 
 _SCHEMA = 1
-_FIRM_NOISE_FLOOR = 0.05
 
 
 def adopt_genotype(context: Context, measure: Measure | None = None) -> None:
@@ -63,8 +63,8 @@ def _check_size(context: Context, genotype: Genotype) -> None:
 
 def _certify(context: Context, genotype: Genotype, measure: Measure) -> None:
     target, skeleton = context.config.target, context.target_skeleton
-    quietest = measure_quietly(lambda: measure(skeleton, genotype), target.max_noise_floor)
-    measured = certain(quietest, target.max_noise_floor)
+    demands = Demands.of(target, target.budget_ms)
+    measured = time_network(measure, skeleton, genotype, demands, target.max_noise_floor)
     at_ms = measured.at(target.percentile)
     if at_ms > target.budget_ms:
         raise PromiseBroken(
@@ -84,7 +84,7 @@ def _certify(context: Context, genotype: Genotype, measure: Measure) -> None:
             "predicted_ms": None,
             "measured_ms": measured.record(),
             "noise_floor": measured.noise_floor,
-            "provisional": measured.noise_floor > _FIRM_NOISE_FLOOR,
+            "provisional": measured.noise_floor > FIRM_NOISE_FLOOR,
             "iterations": [],
         },
     )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pipeline.errors import PromiseBroken
-from pipeline.selection.certificate import OverBudget, certify, time_pick
+from pipeline.selection.certificate import OverBudget, certify, time_network
 from pipeline.selection.chooser import Chooser
 from pipeline.selection.outcome import argmax_seeker, best_seeker
 from pipeline.selection.targets import Demands, make_targets
@@ -216,7 +216,7 @@ def test_a_close_call_is_measured_twice_and_the_slower_counts(first_share: float
     assert pick is not None
     factors = iter([first_share, 1.03 * first_share])
     device = FakeDevice(lambda ms: next(factors) * ms)
-    measured = time_pick(device, pick, Demands(pick.predicted.ms, 50), FLOOR)
+    measured = time_network(device, SMALL, pick.genotype, Demands(pick.predicted.ms, 50), FLOOR)
     assert len(device.calls) == 1 + measured_twice
     slower = 1.03 if measured_twice else 1.0
     assert measured.p50_ms == pytest.approx(slower * first_share * pick.predicted.ms)
