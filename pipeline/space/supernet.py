@@ -1,7 +1,8 @@
 """The supernet: every operation on every edge, weighted; and how a network takes its weights over.
 
 Edges that leave one source see the same input, so what has no parameters runs once for all of them, and what has runs
-as one grouped call with a copy per edge (the numbers are those of running every edge on its own).
+as one call with a copy per edge: dense convolutions read the input once, others take it repeated, in groups of channels
+(the numbers are those of running every edge on its own).
 """
 
 from collections.abc import Sequence
@@ -32,16 +33,19 @@ class SourceEdges(nn.Module):
                 self.parallel[operation] = operations.build(site, norm, copies=len(self.edges))
             else:
                 self.shared[operation] = operations.build(site, norm)
+        copies = len(self.edges)
+        self.reading_once = {name for name, module in self.parallel.items() if _read_once(module, copies)}
 
     def forward(self, x: Tensor, weights: Tensor) -> list[Tensor]:
         """Per edge, the sum over operations of weights[edge, operation] · operation(x)."""
         rows, copies = weights[list(self.edges)], len(self.edges)
         totals: list[Tensor | None] = [None] * copies
         if self.parallel:
-            side_by_side = x.repeat(1, copies, 1, 1) if copies > 1 else x
+            side_by_side = x.repeat(1, copies, 1, 1) if self.reading_once < set(self.parallel) and copies > 1 else x
             total = sum_terms(
                 [
-                    module(side_by_side) * _per_channel(rows[:, self.columns[name]], x.shape[1])
+                    module(x if name in self.reading_once else side_by_side)
+                    * _per_channel(rows[:, self.columns[name]], x.shape[1])
                     for name, module in self.parallel.items()
                 ]
             )
@@ -61,6 +65,20 @@ class SourceEdges(nn.Module):
         place, copies = self.edges.index(edge), len(self.edges)
         state = self.parallel[operation].state_dict()
         return {name: tensor.chunk(copies)[place] if tensor.ndim else tensor for name, tensor in state.items()}
+
+
+def _read_once(module: nn.Module, copies: int) -> bool:
+    """Let the first convolution of all copies read their common input instead of one copy each, if it is dense.
+
+    The weights of a convolution in `copies` groups are those of one with all groups' outputs and one group's inputs.
+    """
+    if not isinstance(module, nn.Sequential) or not isinstance(module[0], nn.ReLU):
+        return False
+    first = module[1]
+    if not isinstance(first, nn.Conv2d) or first.groups != copies:
+        return False
+    first.in_channels, first.groups = first.in_channels // copies, 1
+    return True
 
 
 def _per_channel(weights: Tensor, channels: int) -> Tensor:
