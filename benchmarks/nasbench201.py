@@ -12,7 +12,6 @@ Regret = best feasible accuracy − found. Searches are kept in the work folder 
 import argparse
 import time
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,10 +33,12 @@ from benchmarks.nasbench201_tables import (
 from pipeline.config import DiscretizeConfig
 from pipeline.latency.measured import Measured
 from pipeline.selection.chooser import Chooser
+from pipeline.selection.climb import Climber
+from pipeline.selection.improve import Guide
 from pipeline.selection.milp import Scores
-from pipeline.selection.outcome import Judge, Judgement, Rules, best_seeker, select
-from pipeline.selection.promise import Untrained, add_promise
-from pipeline.selection.targets import Demands, Pick, make_targets
+from pipeline.selection.outcome import Judge, Rules, best_seeker, select
+from pipeline.selection.promise import AtDepth, Untrained, Worth
+from pipeline.selection.targets import Demands, make_targets
 from pipeline.space.costs import mac_costs
 from pipeline.space.genotype import Genotype
 from pipeline.space.skeleton import Skeleton
@@ -94,12 +95,12 @@ class Lookups:
 
 
 class Way(NamedTuple):
-    """A way to choose: scores, which of the best to compare, and how."""
+    """A way to choose: scores, how to find networks that are worth more than their sums, and how to compare them."""
 
     title: str
     scores: Scores
+    guide: Guide | None = None
     judge: Judge | None = None
-    untrained: Untrained | None = None
 
 
 def run_case(bench: Bench, device: FittedDevice, way: Way, budget_ms: float, options: argparse.Namespace) -> Case:
@@ -112,8 +113,7 @@ def run_case(bench: Bench, device: FittedDevice, way: Way, budget_ms: float, opt
         candidates=options.candidates,
         difference=options.difference,
         judge=way.judge,
-        pool=options.pool,
-        promises=way.untrained.promises if way.untrained else None,
+        guide=way.guide,
     )
     outcome = select(chooser, best_seeker(chooser, demands), demands, lookups.measure, rules)
     accuracy = dict(zip(map(name_of, bench.cells), bench.accuracy, strict=True))
@@ -171,20 +171,31 @@ def report_selection(options: argparse.Namespace, labor: Labor, accuracy: Column
     """What each way of choosing buys, for every seed; under "unlimited" the cell without any budget."""
     for seed in options.seeds:
         found = run_search_once(labor, DEFAULT, seed, options.alpha_lr).scores()
-        untrained = Untrained(labor.skeleton, next(labor.material(seed).training()).images[:32], seed)
-        theirs = untrained.scores(SPACE, options.untrained_samples)
-        both, alone = add_promise(found, theirs, DiscretizeConfig().untrained_weight), add_promise(found, theirs, 1e6)
-        race, best = Race(labor, seed, options.race_steps, lr=options.race_lr), partial(judge_by_promise, untrained)
+        images = next(labor.material(seed).training()).images[:32]
+        untrained = Untrained(labor.skeleton, images, seed, options.untrained_samples)
+        at_depth = AtDepth(labor.skeleton, images, seed)
+        both = Worth(SPACE, found, untrained, options.untrained_weight)
+        alone = Worth(SPACE, found, untrained, 1e6)
         ways = [
             Way("alpha", found),
-            Way("untrained", alone),
-            Way("alpha and untrained", both),
-            Way("alpha and untrained, most promising", both, best, untrained),
+            Way("untrained, sums", alone.scores),
+            Way(
+                "untrained, climbing",
+                alone.scores,
+                Guide(Climber(SPACE, alone, options.untrained_asks, seed), at_depth.places),
+            ),
+            Way("alpha and untrained, sums", both.scores),
+            Way(
+                "alpha and untrained, climbing",
+                both.scores,
+                Guide(Climber(SPACE, both, options.untrained_asks, seed), at_depth.places),
+            ),
         ]
         if options.race_steps:
+            race = Race(labor, seed, options.race_steps, lr=options.race_lr)
             ways += [
-                Way("alpha, race", found, race),
-                Way("alpha and untrained, race of the most promising", both, race, untrained),
+                Way("alpha, race", found, judge=race),
+                ways[-1]._replace(title=f"{ways[-1].title}, race", judge=race),
             ]
         for way in ways:
             yield ""
@@ -192,13 +203,6 @@ def report_selection(options: argparse.Namespace, labor: Labor, accuracy: Column
             cases = list(select_everywhere(options, way, accuracy))
             minutes = (time.process_time() - start) / 60
             yield from report_cases(f"{way.title}, seed {seed}, {minutes:.0f} min", cases)
-
-
-def judge_by_promise(untrained: Untrained, picks: Sequence[Pick]) -> list[Judgement]:
-    """In place of a race: the network that promises most."""
-    promises = np.array(untrained.promises([pick.genotype for pick in picks]))
-    places = (-promises).argsort(kind="stable").argsort()
-    return [Judgement(1 - promise, int(place), 0) for promise, place in zip(promises, places, strict=True)]
 
 
 def report_table3(options: argparse.Namespace, labor: Labor, accuracy: Column) -> Iterator[str]:
@@ -239,13 +243,17 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--alpha-lr", type=float, default=0.03)
     parser.add_argument("--minutes", type=float, default=15.0, help="time limit of one search")
-    parser.add_argument("--rounds", type=int, default=2, help="corrections of the limit before candidates are compared")
+    parser.add_argument("--rounds", type=int, default=DiscretizeConfig().max_rounds)
     parser.add_argument("--race-steps", type=int, default=0, help="steps of the race's first heat; 0 for no race")
     parser.add_argument("--race-lr", type=float, default=0.05)
-    parser.add_argument("--pool", type=int, default=64, help="cells whose promise is looked at")
-    parser.add_argument("--candidates", type=int, default=16, help="cells that are compared")
-    parser.add_argument("--difference", type=int, default=1, help="choices in which they differ")
-    parser.add_argument("--untrained-samples", type=int, default=256)
+    product = DiscretizeConfig()
+    parser.add_argument(
+        "--candidates", type=int, default=product.candidates, help="cells compared or looked up in turn"
+    )
+    parser.add_argument("--difference", type=int, default=1, help="choices in which they differ, in a race")
+    parser.add_argument("--untrained-weight", type=float, default=product.untrained_weight)
+    parser.add_argument("--untrained-samples", type=int, default=product.untrained_samples)
+    parser.add_argument("--untrained-asks", type=int, default=product.untrained_asks)
     parser.add_argument("--parts", default="select", help="select, table3")
     parser.add_argument("--work", type=Path, default=Path("runs/benchmarks/nasbench201"))
     return parser.parse_args()

@@ -74,8 +74,13 @@ def time_network(
     return measured
 
 
-def certify(seeker: Seeker, demands: Demands, measure: Measure, max_rounds: int, max_noise_floor: float) -> Certified:
-    """The best network that is measured at or under the budget; OverBudget when none is."""
+def certify(
+    seeker: Seeker, demands: Demands, measure: Measure, max_rounds: int, max_noise_floor: float, fills: bool = True
+) -> Certified:
+    """The best network that is measured at or under the budget; OverBudget when none is.
+
+    With `fills` the budget is used up as far as it is worthwhile; without, the first network that fits is enough.
+    """
     search = _Search(demands, measure, max_noise_floor)
     factor = 1.0
     for _ in range(1 + max_rounds):
@@ -83,7 +88,7 @@ def certify(seeker: Seeker, demands: Demands, measure: Measure, max_rounds: int,
         if pick is None or search.knows(pick):
             break
         done = search.try_out(pick, factor)
-        if done.fits and not search.has_slack(done):
+        if done.fits and not (fills and search.has_slack(done)):
             break
         factor = search.next_factor(done)
     if search.best is None:

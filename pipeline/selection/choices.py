@@ -55,6 +55,13 @@ def effective_choices(space: Space, choices: Choices) -> Choices:
     return frozenset(felt)
 
 
+def without_idle(space: Space, genotype: Genotype) -> Genotype:
+    """The same network with `none` for every choice that cannot be felt."""
+    choices = choices_of(space, genotype)
+    felt = effective_choices(space, choices)
+    return genotype_of(space, frozenset(c if c in felt else c._replace(operation="none") for c in choices))
+
+
 def _alive_states(kind: CellKind, kept: dict[int, str]) -> set[int]:
     """The inputs and the nodes that depend on them."""
     alive = set(range(kind.inputs))

@@ -36,7 +36,7 @@ class Job:
         demands = Demands.of(self.limits, budget_ms)
         if self.circumstances.rule == "argmax":
             seeker = argmax_seeker(self.chooser, demands, self.argmax)
-            return select(self.chooser, seeker, demands, self.measure, self.rules._replace(judge=None))
+            return select(self.chooser, seeker, demands, self.measure, self.rules._replace(judge=None, guide=None))
         return select(self.chooser, best_seeker(self.chooser, demands), demands, self.measure, self.rules)
 
     def argmax_beside(self, outcome: Outcome) -> Pick:

@@ -1,7 +1,8 @@
 """One budget from scores to a certified network: choose, measure, and compare candidates if asked.
 
-Candidates are found by the limit that the first certified network has corrected, and measured in the order in which the
-comparison places them until one fits: the best of those that keep the budget, for few measurements.
+The highest sum of scores that is measured to fit comes first; from there a guide may lead to networks that are worth
+more as a whole. Candidates to compare are those that come next. They are measured in the order in which the comparison
+places them until one fits: the best that keeps the budget, for few measurements.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,12 +12,14 @@ from pipeline.errors import PromiseBroken
 from pipeline.latency.measured import Measured
 from pipeline.selection.candidates import best_candidates
 from pipeline.selection.certificate import Certified, Measure, OverBudget, Round, Seeker, certify, time_network
-from pipeline.selection.choices import Choices
+from pipeline.selection.choices import Choices, effective_choices
 from pipeline.selection.chooser import Chooser
 from pipeline.selection.feasibility import find_conflict
+from pipeline.selection.improve import Guide, Improver
 from pipeline.selection.limits import Limit
 from pipeline.selection.milp import Solution
 from pipeline.selection.targets import Demands, Pick
+from pipeline.space.cells import Space
 from pipeline.space.genotype import Genotype
 from pipeline.space.skeleton import Skeleton
 
@@ -30,13 +33,12 @@ class Judgement(NamedTuple):
 
 
 Judge = Callable[[Sequence[Pick]], list[Judgement]]
-Promises = Callable[[Sequence[Genotype]], list[float]]
 
 
 class Rules(NamedTuple):
-    """How a selection proceeds. `judge` compares `candidates` networks; None takes the highest score.
+    """How a selection proceeds. `guide` leads to networks beyond the highest sums of scores, `judge` compares.
 
-    With `promises` the candidates are those that promise most of the `pool` highest scores.
+    Without a judge the first certified network is taken; with one, the best of `candidates`.
     """
 
     max_rounds: int
@@ -44,8 +46,7 @@ class Rules(NamedTuple):
     candidates: int = 1
     difference: int = 1
     judge: Judge | None = None
-    pool: int = 0
-    promises: Promises | None = None
+    guide: Guide | None = None
 
 
 class Candidate(NamedTuple):
@@ -96,10 +97,13 @@ def argmax_seeker(chooser: Chooser, demands: Demands, argmax: Genotype) -> Seeke
 def select(chooser: Chooser, seeker: Seeker, demands: Demands, measure: Measure, rules: Rules) -> Outcome:
     """The network for the demands, measured to keep them."""
     try:
-        certified = certify(seeker, demands, measure, rules.max_rounds, rules.max_noise_floor)
+        certified = certify(seeker, demands, measure, rules.max_rounds, rules.max_noise_floor, fills=not rules.guide)
     except OverBudget as error:
         raise _with_reason(error, chooser, demands) from None
-    field = _enter(chooser, certified, demands, rules) if rules.judge else []
+    improver = Improver(chooser, rules.guide, demands, certified) if rules.guide else None
+    if improver:
+        certified = improver.improve(measure, rules.max_rounds, rules.max_noise_floor)
+    field = _enter(chooser, certified, demands, rules, improver) if rules.judge else []
     if rules.judge is None or len(field) < 2:
         return Outcome(demands, certified.round, certified.rounds, tuple(_tried(certified)))
     judgements = rules.judge(field)
@@ -131,20 +135,31 @@ def _tried(certified: Certified) -> list[Candidate]:
     ]
 
 
-def _enter(chooser: Chooser, certified: Certified, demands: Demands, rules: Rules) -> list[Pick]:
+def _enter(
+    chooser: Chooser, certified: Certified, demands: Demands, rules: Rules, improver: Improver | None
+) -> list[Pick]:
     """The certified network first, then others of its skeleton that differ from each other."""
     first = certified.round.pick
-    target, programme = first.target, chooser.programme
-    limits = target.limits(demands, certified.factor)
+    if improver is not None:
+        return _apart(chooser.space, [first, *improver.field()], rules.candidates, rules.difference)
+    limits = first.target.limits(demands, certified.factor)
     known = Solution(first.choices, first.score, first.gap, first.seconds)
-    count = max(rules.pool, rules.candidates) if rules.promises else rules.candidates
-    others = best_candidates(programme, limits, count - 1, rules.difference, target.latency, [known])
-    picks = [chooser.pick(target, solution) for solution in others]
-    if rules.promises:
-        promises = rules.promises([pick.genotype for pick in picks])
-        order = sorted(range(len(picks)), key=lambda i: promises[i], reverse=True)
-        picks = [picks[i] for i in order[: rules.candidates - 1]]
-    return [first, *picks]
+    others = best_candidates(
+        chooser.programme, limits, rules.candidates - 1, rules.difference, first.target.latency, [known]
+    )
+    return [first, *(chooser.pick(first.target, solution) for solution in others)]
+
+
+def _apart(space: Space, ordered: Sequence[Pick], count: int, difference: int) -> list[Pick]:
+    """The first networks that differ from all before them in enough choices that can be felt."""
+    taken: list[Pick] = []
+    for pick in ordered:
+        felt = effective_choices(space, pick.choices)
+        if all(len(felt - effective_choices(space, other.choices)) >= difference for other in taken):
+            taken.append(pick)
+        if len(taken) == count:
+            break
+    return taken
 
 
 def _first_that_fits(

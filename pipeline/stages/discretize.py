@@ -1,33 +1,40 @@
 """discretize: the best cell that fits, measured before it is trained."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-from pipeline.config import DiscretizeConfig
+from torch import Tensor
+from torch.nn import functional
+
 from pipeline.console import console, progress_bar, say
 from pipeline.errors import PromiseBroken, UserError
 from pipeline.latency.measured import Measured
 from pipeline.rundir import sha256_of
 from pipeline.selection.certificate import Measure
+from pipeline.selection.choices import Choices
 from pipeline.selection.chooser import Chooser
+from pipeline.selection.climb import Climber
+from pipeline.selection.improve import Guide
 from pipeline.selection.job import Job
 from pipeline.selection.judging import Material, RaceJudge, SupernetJudge
 from pipeline.selection.measuring import NetworkTimer
 from pipeline.selection.milp import Scores
-from pipeline.selection.outcome import Judge, Promises, Rules
-from pipeline.selection.promise import Untrained, add_promise
+from pipeline.selection.outcome import Judge, Rules
+from pipeline.selection.promise import AtDepth, Untrained, Worth
 from pipeline.selection.records import Circumstances, TableState
 from pipeline.selection.summary import summarize
 from pipeline.selection.sweep import order_budgets, pick_outcome, sweep_budgets
 from pipeline.selection.targets import Target, make_targets
 from pipeline.space.alphas import Alphas, read_alphas
+from pipeline.space.cells import Space
 from pipeline.space.genotype import Genotype
 from pipeline.space.score import argmax_genotype
 from pipeline.space.skeleton import Skeleton
 from pipeline.stages.context import Context
 from pipeline.stages.tables import open_target_table, skeletons_of
 
-_PATTERN_IMAGES = 32
+_IMAGES, _LARGEST_RESOLUTION = 32, 32  # of looks at untrained networks
 
 
 class Prospect(NamedTuple):
@@ -78,10 +85,16 @@ def _read_alphas(context: Context) -> Alphas:
 
 
 def _make_job(context: Context, prospect: Prospect, found: Alphas) -> Job:
-    settings, target = context.config.discretize, context.config.target
-    untrained = _make_untrained(context) if settings.untrained_weight and settings.rule == "best" else None
+    settings, target, scores = context.config.discretize, context.config.target, _scores(found)
+    guide = None
+    if settings.untrained_weight and settings.rule == "best":
+        look = _Look.of(context)
+        worth = Worth(
+            found.space, scores, look.at_random_networks(settings.untrained_samples), settings.untrained_weight
+        )
+        scores, guide = worth.scores, look.make_guide(found.space, worth, settings.untrained_asks)
     return Job(
-        chooser=Chooser(found.space, _scores(found, settings, untrained), prospect.targets, settings.score_share),
+        chooser=Chooser(found.space, scores, prospect.targets, settings.score_share),
         argmax=argmax_genotype(found.space, found.scores()),
         measure=prospect.measure,
         rules=Rules(
@@ -90,8 +103,7 @@ def _make_job(context: Context, prospect: Prospect, found: Alphas) -> Job:
             settings.candidates,
             settings.difference,
             _make_judge(context),
-            settings.pool,
-            _with_progress_bar(untrained.promises) if untrained else None,
+            guide,
         ),
         limits=target,
         circumstances=Circumstances(
@@ -105,18 +117,10 @@ def _make_job(context: Context, prospect: Prospect, found: Alphas) -> Job:
     )
 
 
-def _scores(found: Alphas, settings: DiscretizeConfig, untrained: Untrained | None) -> Scores:
-    """What the search says of every choice, and what untrained networks promise if that is asked for."""
+def _scores(found: Alphas) -> Scores:
+    """What the search says of every choice."""
     pairs = zip(found.space.kinds, found.scores(), strict=True)
-    ours: Scores = {kind.name: score.double().numpy() for kind, score in pairs}
-    if untrained is None:
-        return ours
-    with progress_bar() as bar:
-        task = bar.add_task("untrained networks", total=100, note=f"{settings.untrained_samples} drawn")
-        theirs = untrained.scores(
-            found.space, settings.untrained_samples, lambda share: bar.update(task, completed=round(100 * share))
-        )
-    return add_promise(ours, theirs, settings.untrained_weight)
+    return {kind.name: score.double().numpy() for kind, score in pairs}
 
 
 def _make_material(context: Context) -> Material:
@@ -124,18 +128,37 @@ def _make_material(context: Context) -> Material:
     return Material(context.data, config.search.batch_size, config.compute.seed, config.data.augment, context.device)
 
 
-def _make_untrained(context: Context) -> Untrained:
-    images = next(_make_material(context).training()).images[:_PATTERN_IMAGES]
-    return Untrained(context.search_skeleton, images, context.config.compute.seed)
+class _Look(NamedTuple):
+    """How untrained networks are looked at: their size, small enough to look at many, and the images."""
 
+    skeleton: Skeleton
+    images: Tensor
+    seed: int
 
-def _with_progress_bar(promises: Callable[..., list[float]]) -> Promises:
-    def with_bar(genotypes: Sequence[Genotype]) -> list[float]:
+    @classmethod
+    def of(cls, context: Context) -> "_Look":
+        images = next(_make_material(context).training()).images[:_IMAGES]
+        resolution = min(images.shape[-1], _LARGEST_RESOLUTION)
+        smaller = functional.interpolate(images, size=resolution, mode="area")
+        return cls(replace(context.search_skeleton, resolution=resolution), smaller, context.config.compute.seed)
+
+    def at_random_networks(self, samples: int) -> Untrained:
         with progress_bar() as bar:
-            task = bar.add_task("untrained networks", total=100, note=f"the {len(genotypes)} best scores")
-            return promises(genotypes, lambda share: bar.update(task, completed=round(100 * share)))
+            task = bar.add_task("untrained networks", total=100, note=f"{samples} drawn")
+            report = lambda share: bar.update(task, completed=round(100 * share))  # noqa: E731
+            return Untrained(self.skeleton, self.images, self.seed, samples, report)
 
-    return with_bar
+    def make_guide(self, space: Space, worth: Worth, asks: int) -> Guide | None:
+        at_depth = AtDepth(self.skeleton, self.images, self.seed)
+        return Guide(Climber(space, worth, asks, self.seed, _with_bar), at_depth.places) if asks else None
+
+
+def _with_bar(asked: Iterator[Choices], at_most: int) -> Iterator[Choices]:
+    with progress_bar() as bar:
+        task = bar.add_task("untrained networks", total=at_most, note="that may fit")
+        for choices in asked:
+            yield choices
+            bar.update(task, advance=1)
 
 
 def _make_judge(context: Context) -> Judge | None:
