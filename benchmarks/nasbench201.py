@@ -197,7 +197,7 @@ def report_selection(options: argparse.Namespace, labor: Labor, accuracy: Column
                 Way("alpha, race", found, judge=race),
                 ways[-1]._replace(title=f"{ways[-1].title}, race", judge=race),
             ]
-        for way in ways:
+        for way in (way for way in ways if options.ways in way.title):
             yield ""
             start = time.process_time()
             cases = list(select_everywhere(options, way, accuracy))
@@ -254,6 +254,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--untrained-weight", type=float, default=product.untrained_weight)
     parser.add_argument("--untrained-samples", type=int, default=product.untrained_samples)
     parser.add_argument("--untrained-asks", type=int, default=product.untrained_asks)
+    parser.add_argument("--ways", default="", help="only ways to choose with this in their title")
     parser.add_argument("--parts", default="select", help="select, table3")
     parser.add_argument("--work", type=Path, default=Path("runs/benchmarks/nasbench201"))
     return parser.parse_args()

@@ -178,13 +178,13 @@ class DiscretizeConfig(Section):
     score_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.9
     """A larger network is taken while its cell keeps this share of what the search found (random 0, best 1)."""
     untrained_weight: NonNegative = 3.0
-    """How much networks are worth for what they promise untrained (synaptic flow and activations) beside the search's
-    log-odds, which outweigh it once the search has decided; 0 does not look at untrained networks."""
+    """How much networks are worth for what they promise untrained (flow, activations, multiply-adds), beside the
+    log-odds of the search, which outweigh it once it has decided; 0 does not look at untrained networks."""
     untrained_samples: Count = 128
     """Random networks beside which a promise is seen, and which explain that of every choice."""
     untrained_asks: CountOrZero = 256
-    """Networks that fit and are asked for their own promise, from the best sums of choices on, one choice changed at a
-    time; 0 takes the best sum."""
+    """Networks that may fit and are asked for their own promise, from the best sums of choices on, changed choice by
+    choice; the most promising are then compared at the target's depth. 0 takes the best sum."""
     rescoring: Literal["none", "supernet", "race"] = "none"
     """Compare several cells on validation data: with the supernet's weights, or by a race of short trainings at the
     supernet's size."""

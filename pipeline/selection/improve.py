@@ -24,7 +24,7 @@ from pipeline.selection.targets import Demands, Pick
 from pipeline.space.genotype import Genotype
 
 _STARTS = 8  # highest sums that a climb begins with
-_SHORTLIST = 32
+_SHORTLIST, _SHORTLIST_SHARE = 32, 4  # at most so many networks, and one of so many that were asked
 _OUTSIDE = -1.0  # place of what is not on the shortlist, below all that are (0 to 1)
 _WORTH_A_TRY = 0.2  # chance to keep the budget below which a network is not looked at
 _LIKE_COST = 0.3  # distance of ln cost over which prediction errors are alike
@@ -102,9 +102,9 @@ class Improver:
         return self._certified._replace(round=best, rounds=(*self._certified.rounds, *self._rounds[before:]))
 
     def field(self) -> list[Pick]:
-        """The shortlist, the best first: networks that were not measured and fit more likely than not."""
+        """Networks that were not measured and fit more likely than not: the shortlist first, then by worth."""
         places, fitting = self._shortlist(), {done.pick.choices for done in self._fitting}
-        ordered = sorted(places, key=lambda choices: -places[choices])
+        ordered = sorted(self._worthy(), key=lambda choices: -places.get(choices, _OUTSIDE))
         return [self._pick(one) for one in ordered if one not in fitting and self._chance(one) > 0.5]
 
     @property
@@ -135,19 +135,26 @@ class Improver:
         return True
 
     def _shortlist(self) -> dict[Choices, float]:
-        """The most worthy networks that keep the budget or have a fair chance to, with their places at full depth."""
+        """The first of the worthy networks, with their places at full depth."""
+        worthy = self._worthy()
+        kept = worthy[: min(_SHORTLIST, -(-len(worthy) // _SHORTLIST_SHARE))]
+        genotypes = [genotype_of(self._chooser.space, choices) for choices in kept]
+        return dict(zip(kept, self._places(self._target.skeleton.cells, genotypes), strict=True))
+
+    def _worthy(self) -> list[Choices]:
+        """Networks that keep the budget or have a fair chance to, the most worthy first.
+
+        A copy with another idle choice is no other network: it stands for one that was measured.
+        """
         space, fitting = self._chooser.space, [done.pick.choices for done in self._fitting]
-        # A copy with another idle choice is no other network: it stands for one that was measured.
         measured = {effective_choices(space, done.pick.choices): done for done in self._rounds}
-        shortlist: dict[Choices, Choices] = {}
+        found: dict[Choices, Choices] = {}
         for choices in sorted({*self._climb(), *fitting}, key=lambda one: (-self._climber.worth(one), sorted(one))):
             felt = effective_choices(space, choices)
             known = measured.get(felt)
             if known is None or known.fits:
-                shortlist.setdefault(felt, known.pick.choices if known else choices)
-        kept = list(shortlist.values())[:_SHORTLIST]
-        genotypes = [genotype_of(space, choices) for choices in kept]
-        return dict(zip(kept, self._places(self._target.skeleton.cells, genotypes), strict=True))
+                found.setdefault(felt, known.pick.choices if known else choices)
+        return list(found.values())
 
     def _climb(self) -> list[Choices]:
         """Networks that have a fair chance."""

@@ -1,4 +1,4 @@
-"""What networks promise before any training, by figures that err differently: synaptic flow, and their activations.
+"""What networks promise before any training, by figures that err differently: flow, activations, multiply-adds.
 
 The promise of a network is its mean place among random networks, over all figures, in units of their spread. The
 promise of random networks, explained by a sum over their choices (ridge regression), gives every choice a score that
@@ -21,6 +21,7 @@ from pipeline.selection.milp import Scores
 from pipeline.space.cells import Space
 from pipeline.space.costs import Costs
 from pipeline.space.genotype import Genotype
+from pipeline.space.plan import count_macs
 from pipeline.space.sampling import random_genotype
 from pipeline.space.skeleton import Skeleton
 from pipeline.space.spaces import space_named
@@ -72,7 +73,8 @@ class Untrained:
         if name not in self._known:
             flow = log_flow(self._skeleton, genotype, self._seed)
             seen = look_at_activations(self._skeleton, genotype, self._images, self._seed)
-            self._known[name] = (flow, seen.distinctness, seen.progress)
+            macs = count_macs(self._skeleton, genotype)
+            self._known[name] = (flow, seen.distinctness, seen.progress, float(macs))
         return self._known[name]
 
 

@@ -11,6 +11,7 @@ from pipeline.selection.activations import direction_entropy, look_at_activation
 from pipeline.selection.choices import choices_of, effective_choices, without_idle
 from pipeline.selection.flow import log_flow
 from pipeline.selection.promise import AtDepth, Untrained, Worth, explain, place_among
+from pipeline.space.plan import count_macs
 from pipeline.space.sampling import random_genotype
 from pipeline.space.spaces import space_named
 from tests.selection.test_flow import CELL, DEAD, SKELETON, cell
@@ -93,11 +94,11 @@ def test_a_promise_is_the_mean_place_in_units_of_the_spread_and_the_random_state
     def figures(genotype) -> tuple[float, ...]:  # type: ignore[no-untyped-def]
         heard = without_idle(SPACE, genotype)
         seen = look_at_activations(SKELETON, heard, IMAGES)
-        return log_flow(SKELETON, heard), seen.distinctness, seen.progress
+        return log_flow(SKELETON, heard), seen.distinctness, seen.progress, count_macs(SKELETON, heard)
 
     generator = np.random.default_rng(0)
     drawn = np.array([figures(random_genotype("nasbench201", generator)) for _ in range(7)])
-    place_of = lambda row: np.mean([place_among(drawn[:, i], row[i]) for i in range(3)])  # noqa: E731
+    place_of = lambda row: np.mean([place_among(drawn[:, i], row[i]) for i in range(4)])  # noqa: E731
     places = np.array([place_of(row) for row in drawn])
     assert promise == pytest.approx((place_of(figures(cell(WIDE))) - places.mean()) / places.std())
 
