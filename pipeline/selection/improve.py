@@ -7,7 +7,7 @@ keep it. Every measurement corrects the chances of networks that cost about as m
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -71,11 +71,10 @@ class Guide(NamedTuple):
     places: Callable[[int, Sequence[Genotype]], list[float]]
 
 
-class Gamble(NamedTuple):
-    """A network to measure next."""
-
-    choices: Choices
-    gain: float
+def best_gamble(places: Mapping[Choices, float], floor: float, chance: Callable[[Choices], float]) -> Choices | None:
+    """What to measure next: the largest chance × places ahead of `floor`; None when nothing is ahead."""
+    gains = {choices: (place - floor) * chance(choices) for choices, place in places.items() if place > floor}
+    return max(gains, key=lambda choices: gains[choices], default=None)
 
 
 class Improver:
@@ -115,16 +114,10 @@ class Improver:
         """Measure the network that promises most gain; False when none does."""
         places = self._shortlist()
         floor = max(places.get(done.pick.choices, _OUTSIDE) for done in self._fitting)
-        fitting = {done.pick.choices for done in self._fitting}
-        gambles = [
-            Gamble(choices, (place - floor) * self._chance(choices))
-            for choices, place in places.items()
-            if choices not in fitting
-        ]
-        chosen = max(gambles, key=lambda gamble: gamble.gain, default=None)
-        if chosen is None or chosen.gain <= 0:
+        chosen = best_gamble(places, floor, self._chance)
+        if chosen is None:
             return False
-        pick = self._pick(chosen.choices)
+        pick = self._pick(chosen)
         try:
             measured = time_network(measure, self._target.skeleton, pick.genotype, self._demands, max_noise_floor)
         except PromiseBroken:

@@ -9,10 +9,11 @@ import pytest
 from pipeline.latency.measured import Measured
 from pipeline.selection.choices import Choices, choices_of
 from pipeline.selection.climb import Climber
-from pipeline.selection.improve import Guide, Trust
+from pipeline.selection.improve import Guide, Trust, best_gamble
 from pipeline.selection.outcome import Outcome, Rules, best_seeker, select
 from pipeline.selection.targets import Demands
 from pipeline.space.genotype import Genotype
+from pipeline.space.plan import Choice
 from pipeline.space.skeleton import Skeleton
 from tests.selection.fakes import DARTS, SMALL, FakeDevice, FakePredictor, make_chooser
 
@@ -102,7 +103,16 @@ def test_a_device_that_lies_about_every_rival_leaves_the_first_network() -> None
     outcome, _ = choose(1.6, measure)
     assert outcome.chosen is outcome.rounds[0]
     assert [done.fits for done in outcome.rounds] == [True] + [False] * (len(outcome.rounds) - 1)
-    assert len(outcome.rounds) > 1
+    assert len(outcome.rounds) > 2
+    assert len({str(genotype.record()) for genotype in calls}) == len(calls)
+
+
+def test_a_gamble_weighs_gain_by_chance() -> None:
+    first, second, third = (frozenset({Choice("cell", edge, "none")}) for edge in range(3))
+    chances = {first: 0.9, second: 0.5, third: 1.0}
+    assert best_gamble({first: 0.5, second: 0.6, third: 0.1}, 0.1, chances.__getitem__) == first
+    assert best_gamble({first: 0.5, second: 0.9, third: 0.1}, 0.1, chances.__getitem__) == second
+    assert best_gamble({third: 0.1}, 0.1, chances.__getitem__) is None
 
 
 def test_what_cannot_be_measured_is_no_rival() -> None:
