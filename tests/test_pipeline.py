@@ -153,10 +153,16 @@ def test_two_processes_of_a_launcher_do_one_stage(project: Path, stage: str, clo
         assert done.stderr.count(expected) == 1
 
 
-def test_corrupted_alphas_score_lower(project: Path) -> None:
-    """The selected genotype is the best under the alphas that were found, and not under others."""
-    found = read_alphas(project / "runs" / "demo" / "search" / "alphas.safetensors")
-    genotype = read_genotype(genotype_of(project, "demo"))
+def test_corrupted_alphas_score_lower(project: Path, tmp_path: Path) -> None:
+    """The genotype that the alphas select alone is the best under those that were found, and not under others."""
+    work = tmp_path / "work"
+    shutil.copytree(project, work)
+    settings = (work / "pipeline.toml").read_text()
+    assert "untrained_weight = 3.0" in settings
+    (work / "pipeline.toml").write_text(settings.replace("untrained_weight = 3.0", "untrained_weight = 0.0"))
+    pipeline(work, "discretize", "--run", "demo")
+    found = read_alphas(work / "runs" / "demo" / "search" / "alphas.safetensors")
+    genotype = read_genotype(genotype_of(work, "demo"))
     generator = torch.Generator().manual_seed(0)
     shuffled = [alpha[:, torch.randperm(alpha.shape[1], generator=generator)] for alpha in found.alphas]
     corrupted = Alphas(found.space, found.scale, tuple(shuffled), found.prices)
