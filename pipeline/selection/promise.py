@@ -41,16 +41,16 @@ class Untrained:
         images: Tensor,
         seed: int,
         samples: int,
-        progress: Callable[[float], None] = lambda _: None,
+        report: Callable[[], object] = lambda: None,
     ) -> None:
         self._skeleton, self._images, self._seed = skeleton, images, seed
         self._known: dict[str, Figures] = {}
         generator = np.random.default_rng(seed)
         self._drawn = [random_genotype(skeleton.space, generator) for _ in range(samples)]
         figures = []
-        for number, genotype in enumerate(self._drawn):
+        for genotype in self._drawn:
             figures.append(self._look_at(genotype))
-            progress((number + 1) / samples)
+            report()
         self._columns = [np.array(column) for column in zip(*figures, strict=True)]
         places = np.array([self._mean_place(figure) for figure in figures])
         self._middle, self._spread = float(places.mean()), float(places.std()) or 1.0

@@ -144,9 +144,8 @@ class _Look(NamedTuple):
 
     def at_random_networks(self, samples: int) -> Untrained:
         with progress_bar() as bar:
-            task = bar.add_task("untrained networks", total=100, note=f"{samples} drawn")
-            report = lambda share: bar.update(task, completed=round(100 * share))  # noqa: E731
-            return Untrained(self.skeleton, self.images, self.seed, samples, report)
+            task = bar.add_task("untrained networks", total=samples, note="drawn")
+            return Untrained(self.skeleton, self.images, self.seed, samples, lambda: bar.update(task, advance=1))
 
     def make_guide(self, space: Space, worth: Worth, asks: int) -> Guide | None:
         at_depth = AtDepth(self.skeleton, self.images, self.seed)
