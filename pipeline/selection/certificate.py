@@ -74,6 +74,13 @@ def time_network(
     return measured
 
 
+def try_out(pick: Pick, limit_ms: float, demands: Demands, measure: Measure, max_noise_floor: float) -> Round:
+    """A network that was sought under a limit, measured against the budget."""
+    measured = time_network(measure, pick.target.skeleton, pick.genotype, demands, max_noise_floor)
+    fits = bool(measured.at(demands.percentile) <= demands.budget_ms)
+    return Round(limit_ms, pick, pick.predicted.ms, measured, fits)
+
+
 def certify(
     seeker: Seeker, demands: Demands, measure: Measure, max_rounds: int, max_noise_floor: float, fills: bool = True
 ) -> Certified:
@@ -116,13 +123,10 @@ class _Search:
         return any(tried.pick.identity == pick.identity for tried in self.rounds)
 
     def try_out(self, pick: Pick, factor: float) -> Round:
-        skeleton, genotype = pick.target.skeleton, pick.genotype
-        measured = time_network(self._measure, skeleton, genotype, self.demands, self._max_noise_floor)
-        fits = bool(measured.at(self.demands.percentile) <= self.demands.budget_ms)
-        done = Round(self._plain_limit(pick) * factor, pick, pick.predicted.ms, measured, fits)
+        done = try_out(pick, self._plain_limit(pick) * factor, self.demands, self._measure, self._max_noise_floor)
         self.rounds.append(done)
         # A later network that fits was sought under a looser limit, or nothing fitted before.
-        self.best = done if fits else self.best
+        self.best = done if done.fits else self.best
         return done
 
     def has_slack(self, done: Round) -> bool:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import PromiseBroken
 from pipeline.selection.candidates import best_candidates
-from pipeline.selection.certificate import Certified, Measure, Round, time_network
+from pipeline.selection.certificate import Certified, Measure, Round, try_out
 from pipeline.selection.choices import Choices, choices_cost, effective_choices, genotype_of
 from pipeline.selection.chooser import Chooser
 from pipeline.selection.climb import Climber
@@ -117,14 +117,12 @@ class Improver:
         chosen = best_gamble(places, floor, self._chance)
         if chosen is None:
             return False
-        pick = self._pick(chosen)
         try:
-            measured = time_network(measure, self._target.skeleton, pick.genotype, self._demands, max_noise_floor)
+            done = try_out(self._pick(chosen), self._limit.at_most, self._demands, measure, max_noise_floor)
         except PromiseBroken:
             return False  # there is a certified network; a rival that cannot be measured is no rival
-        fits = bool(measured.at(self._demands.percentile) <= self._demands.budget_ms)
-        self._rounds.append(Round(self._limit.at_most, pick, pick.predicted.ms, measured, fits))
-        self._learn(self._rounds[-1])
+        self._rounds.append(done)
+        self._learn(done)
         return True
 
     def _shortlist(self) -> dict[Choices, float]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from pipeline.errors import PromiseBroken
 from pipeline.latency.measured import Measured
 from pipeline.selection.candidates import best_candidates
-from pipeline.selection.certificate import Certified, Measure, OverBudget, Round, Seeker, certify, time_network
+from pipeline.selection.certificate import Certified, Measure, OverBudget, Round, Seeker, certify, try_out
 from pipeline.selection.choices import Choices, effective_choices
 from pipeline.selection.chooser import Chooser
 from pipeline.selection.feasibility import find_conflict
@@ -169,13 +169,11 @@ def _first_that_fits(
     measured = {certified.round.pick.identity: certified.round}
     for pick in field:
         if pick.identity not in measured:
+            limit_ms = pick.target.limits(demands, certified.factor)[0].at_most
             try:
-                timed = time_network(measure, pick.target.skeleton, pick.genotype, demands, rules.max_noise_floor)
+                measured[pick.identity] = try_out(pick, limit_ms, demands, measure, rules.max_noise_floor)
             except PromiseBroken:
                 continue  # there is a certified network; a rival that cannot be measured is no rival
-            fits = bool(timed.at(demands.percentile) <= demands.budget_ms)
-            limit_ms = pick.target.limits(demands, certified.factor)[0].at_most
-            measured[pick.identity] = Round(limit_ms, pick, pick.predicted.ms, timed, fits)
         if measured[pick.identity].fits:
             return measured[pick.identity], measured
     return certified.round, measured
