@@ -36,6 +36,8 @@ SMALLER = {
     "rounds = 30": "rounds = 5",
     "epochs = 5": "epochs = 2",
     "alpha_lr = 0.03": "alpha_lr = 0.2",
+    "untrained_samples = 128": "untrained_samples = 16",
+    "untrained_asks = 256": "untrained_asks = 16",
     "epochs = 12": "epochs = 6",
     "checkpoint_s = 60.0": "checkpoint_s = 1.0",
 }
