@@ -22,11 +22,11 @@ from pipeline.latency.campaign import Campaign
 from pipeline.latency.devices import open_device
 from pipeline.latency.measure import Device, Effort, measure_models
 from pipeline.latency.models import make_model, make_sentinel
-from pipeline.latency.pictures import draw_costs, draw_predictions
 from pipeline.latency.probes import maps_read
 from pipeline.latency.profiling import profile_device
 from pipeline.latency.table import LatencyTable, NetworkTime, SkeletonEntry, read_table
 from pipeline.latency.validity import scores
+from pipeline.report.pictures.latency import draw_costs, draw_predictions
 from pipeline.space import operations
 from pipeline.space.genotype import genotype_from_record
 from pipeline.space.layers import Normalization

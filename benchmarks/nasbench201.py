@@ -30,15 +30,15 @@ from benchmarks.nasbench201_tables import (
     numeric_columns,
     read_column,
 )
+from pipeline.budget.integer_programme import Scores
+from pipeline.budget.targets import Demands, make_targets
 from pipeline.config import DiscretizeConfig
 from pipeline.latency.measured import Measured
 from pipeline.selection.chooser import Chooser
-from pipeline.selection.climb import Climber
-from pipeline.selection.improve import Guide
-from pipeline.selection.milp import Scores
+from pipeline.selection.evolution import Climber
 from pipeline.selection.outcome import Judge, Rules, best_seeker, select
 from pipeline.selection.promise import AtDepth, Untrained, Worth
-from pipeline.selection.targets import Demands, make_targets
+from pipeline.selection.refinement import Guide
 from pipeline.space.costs import mac_costs
 from pipeline.space.genotype import Genotype
 from pipeline.space.skeleton import Skeleton

@@ -9,25 +9,25 @@ from typing import Any, NamedTuple
 import torch
 
 from benchmarks.nasbench201_tables import SPACE, name_of
+from pipeline.budget.integer_programme import Scores
+from pipeline.budget.limits import Limit
 from pipeline.config import ComputeConfig, DataConfig, SearchConfig
+from pipeline.data import ImageData, load_data
 from pipeline.rundir import read_json, write_json
 from pipeline.search.engine import Search
 from pipeline.search.loop import SearchFiles, run_search
 from pipeline.search.objective import Constraint
 from pipeline.search.preview import preview_search
-from pipeline.selection.judging import Material, Trial
-from pipeline.selection.limits import Limit
-from pipeline.selection.milp import Scores
+from pipeline.selection.candidate import Pick
+from pipeline.selection.comparison import Material, Trial
 from pipeline.selection.outcome import Judgement
 from pipeline.selection.race import run_race
-from pipeline.selection.targets import Pick
 from pipeline.space.alphas import Alphas, read_alphas, write_alphas
 from pipeline.space.costs import mac_costs
 from pipeline.space.extremes import dearest_genotype
 from pipeline.space.genotype import Genotype
 from pipeline.space.score import argmax_genotype, relative_prices
 from pipeline.space.skeleton import Skeleton
-from pipeline.training.data import ImageData, load_data
 
 CPU = torch.device("cpu")
 

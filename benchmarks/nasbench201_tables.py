@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.selection.choices import choices_of, effective_choices
+from pipeline.space.choices import choices_of, effective_choices
 from pipeline.space.costs import Costs
 from pipeline.space.genotype import Genotype, genotype_from_record
 from pipeline.space.spaces import space_named

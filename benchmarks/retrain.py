@@ -23,15 +23,15 @@ from torch import Tensor, nn
 from benchmarks.rivals import RIVALS, Shape, count_macs, fit_width, measure_p50_ms
 from pipeline.config import DataConfig, RetrainConfig
 from pipeline.console import say
+from pipeline.data import Batch, ImageData, batches, load_data
 from pipeline.latency.devices import open_device
 from pipeline.latency.measure import Effort
+from pipeline.resumable.checkpoint import hash_of
 from pipeline.rundir import RunDir, read_json, write_json
 from pipeline.selection.chosen import read_chosen
 from pipeline.space.genotype import read_genotype
 from pipeline.space.network import Network
 from pipeline.space.skeleton import Skeleton
-from pipeline.training.checkpoint import hash_of
-from pipeline.training.data import Batch, ImageData, batches, load_data
 from pipeline.training.job import Job
 from pipeline.training.loop import train
 from pipeline.training.measures import measure, predict

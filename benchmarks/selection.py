@@ -16,6 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.budget.integer_programme import Programme, Scores, best_candidates
+from pipeline.budget.limits import Limit
+from pipeline.budget.targets import Demands, Target, make_targets
 from pipeline.console import progress_bar, say
 from pipeline.errors import PromiseBroken
 from pipeline.latency.campaign import Campaign
@@ -27,16 +30,12 @@ from pipeline.latency.predictor import Predictor
 from pipeline.latency.profiling import profile_device
 from pipeline.latency.table import find_table, table_name
 from pipeline.latency.validity import describe_validation
-from pipeline.selection.candidates import best_candidates
-from pipeline.selection.certificate import certify
-from pipeline.selection.choices import choices_cost
+from pipeline.selection.certification import certify
 from pipeline.selection.chooser import Chooser
-from pipeline.selection.limits import Limit
 from pipeline.selection.measuring import NetworkTimer
-from pipeline.selection.milp import Programme, Scores
 from pipeline.selection.outcome import best_seeker
-from pipeline.selection.targets import Demands, Target, make_targets
 from pipeline.space.cells import Space
+from pipeline.space.choices import choices_cost
 from pipeline.space.costs import Costs, mac_costs, param_costs
 from pipeline.space.extremes import cheapest_genotype, dearest_genotype
 from pipeline.space.genotype import genotype_from_record

@@ -8,8 +8,8 @@ import typer
 
 from pipeline.config import Config
 from pipeline.errors import PipelineError, UserError
+from pipeline.openmp import settle_waiting
 from pipeline.rundir import RunDir
-from pipeline.waiting import settle_waiting
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -41,9 +41,9 @@ RUN_NAME = "default"
 
 
 def _stage(name: str, config: Path, run: str, force: bool, flags: Flags) -> RunDir:
+    from pipeline.runner.execution import run_stage
+    from pipeline.runner.opening import open_run
     from pipeline.stages import stage_named
-    from pipeline.stages.execution import run_stage
-    from pipeline.stages.opening import open_run
 
     context = open_run(config, run, flags)
     run_stage(context, stage_named(name), force)
@@ -79,8 +79,8 @@ def profile(
     columns = None if precision is None else precision.split(",")
     settings = {"validate_networks": validate, "precision": columns, "backend": backend}
     flags: Flags = {"target": {"device": device, "threads": threads}, "profile": settings}
+    from pipeline.runner.opening import open_run
     from pipeline.stages import profile as stage
-    from pipeline.stages.opening import open_run
 
     if write_kit is not None:
         stage.write_kit(open_run(config, run, flags), write_kit)
@@ -110,7 +110,7 @@ def search(
         "search": {"method": method, "epochs": epochs, "allow_unvalidated": allow_unvalidated},
     }
     if dry_run:
-        from pipeline.stages.opening import open_run
+        from pipeline.runner.opening import open_run
         from pipeline.stages.search import preview
 
         preview(open_run(config, run, flags, remember=False))
@@ -185,8 +185,8 @@ def run(
 ) -> None:
     """Run all stages, without those that are up to date."""
     from pipeline.report.summary import print_summary
-    from pipeline.stages.execution import run_all
-    from pipeline.stages.opening import open_run
+    from pipeline.runner.execution import run_all
+    from pipeline.runner.opening import open_run
 
     context = open_run(config, run, {"target": {"budget_ms": budget_ms, "percentile": percentile}})
     run_all(context)

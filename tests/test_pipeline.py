@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from pipeline.budget.integer_programme import Programme
+from pipeline.budget.limits import Limit
 from pipeline.latency.predictor import Predictor
 from pipeline.latency.table import read_table
-from pipeline.selection.choices import genotype_of as genotype_from_choices
-from pipeline.selection.limits import Limit
-from pipeline.selection.milp import Programme
 from pipeline.space.alphas import Alphas, read_alphas
+from pipeline.space.choices import genotype_of as genotype_from_choices
 from pipeline.space.extremes import cheapest_genotype
 from pipeline.space.genotype import read_genotype
 from pipeline.space.score import genotype_score

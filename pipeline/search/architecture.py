@@ -16,11 +16,11 @@ from pipeline.bilevel import (
     hypergradient_with_diagnostics,
 )
 from pipeline.config import SearchConfig
+from pipeline.data import Batch
 from pipeline.errors import PromiseBroken
+from pipeline.resumable.ranks import average
 from pipeline.search.losses import Losses
 from pipeline.search.methods import make_method, reference_method
-from pipeline.training.data import Batch
-from pipeline.training.distributed import average
 
 Loss = Callable[[Sequence[Tensor], Sequence[Tensor]], Tensor]
 _ATTEMPTS = 5

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from pipeline.config import ComputeConfig, SearchConfig
+from pipeline.data import Batch, ImageData
+from pipeline.resumable.ranks import average
 from pipeline.search.architecture import ArchitectureGradient, ArchitectureGradients, BatchPair, SearchDiverged
 from pipeline.search.guards import ArchitectureReport, Gap, measure_gap, report_architecture
 from pipeline.search.losses import Losses
@@ -18,8 +20,6 @@ from pipeline.search.stream import Stream
 from pipeline.space.score import edge_weights
 from pipeline.space.skeleton import Skeleton
 from pipeline.space.supernet import Supernet
-from pipeline.training.data import Batch, ImageData
-from pipeline.training.distributed import average
 
 _GAP_IMAGES = 512
 

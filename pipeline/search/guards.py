@@ -7,13 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from pipeline.data import Batch
 from pipeline.search.objective import Constraint
 from pipeline.space.cells import CellKind
 from pipeline.space.genotype import Genotype
 from pipeline.space.network import Network
 from pipeline.space.score import argmax_genotype, edge_weights, operation_scores
 from pipeline.space.supernet import Supernet, inherit_weights
-from pipeline.training.data import Batch
 
 _FREE = ("none", "skip_connect")
 _COLLAPSED_SHARE = 0.95

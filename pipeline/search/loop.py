@@ -10,12 +10,12 @@ from rich.progress import Progress, TaskID
 from torch import Tensor
 
 from pipeline.console import progress_bar, say
+from pipeline.resumable.checkpoint import Checkpoints
+from pipeline.resumable.history import History
+from pipeline.resumable.interruption import Interruption
+from pipeline.resumable.ranks import average, is_writer, wait_for_all
 from pipeline.search.architecture import SearchDiverged
 from pipeline.search.engine import Search, StepReport
-from pipeline.training.checkpoint import Checkpoints
-from pipeline.training.distributed import average, is_writer, wait_for_all
-from pipeline.training.history import History
-from pipeline.training.interruption import Interruption
 
 # A collapse may pass; the third epoch in a row ends the search.
 _COLLAPSED_EPOCHS = 3

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from pipeline.data import Batch
 from pipeline.search.objective import Constraint
 from pipeline.space.score import edge_weights
 from pipeline.space.supernet import Supernet
-from pipeline.training.data import Batch
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pipeline.latency.expected import expected_cost
-from pipeline.selection.limits import Limit
+from pipeline.budget.expected_cost import expected_cost
+from pipeline.budget.limits import Limit
 from pipeline.space.cells import Space
 from pipeline.space.score import Scale
 

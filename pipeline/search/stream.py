@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import torch
 
 from pipeline.config import Augment
+from pipeline.data import Batch, ImageSet, batches, count_batches
 from pipeline.errors import UserError
-from pipeline.training.data import Batch, ImageSet, batches, count_batches
-from pipeline.training.distributed import share_of, world
+from pipeline.resumable.ranks import share_of, world
 
 
 class Stream:

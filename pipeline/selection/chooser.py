@@ -8,10 +8,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipeline.selection.choices import choices_cost, choices_of, genotype_of
-from pipeline.selection.milp import Cut, Programme, Scores, Solution
-from pipeline.selection.targets import Demands, Pick, Target
+from pipeline.budget.integer_programme import Cut, Programme, Scores, Solution
+from pipeline.budget.targets import Demands, Target
+from pipeline.selection.candidate import Pick
 from pipeline.space.cells import Space
+from pipeline.space.choices import choices_cost, choices_of, genotype_of
 from pipeline.space.costs import Costs
 from pipeline.space.genotype import Genotype
 

@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipeline.budget.targets import Demands
 from pipeline.config import TargetConfig
-from pipeline.selection.certificate import Measure, OverBudget
+from pipeline.selection.candidate import Pick
+from pipeline.selection.certification import Measure, OverBudget
 from pipeline.selection.chooser import Chooser
 from pipeline.selection.outcome import Outcome, Rules, argmax_seeker, best_seeker, select
-from pipeline.selection.picture import Point, Reference, draw_pareto
 from pipeline.selection.records import (
     Circumstances,
     certificate_record,
@@ -16,7 +17,6 @@ from pipeline.selection.records import (
     selection_record,
 )
 from pipeline.selection.sweep import Sweep, folder_of, write_files
-from pipeline.selection.targets import Demands, Pick
 from pipeline.space.genotype import Genotype
 
 
@@ -59,20 +59,8 @@ class Job:
         write_files(folder, {"certificate": record})
 
     def write_each(self, folder: Path, sweep: Sweep) -> None:
-        """A folder per budget, and the picture of them all."""
+        """A folder per budget."""
         for outcome in sweep.outcomes:
             self.write(folder_of(folder, outcome.demands.budget_ms), outcome)
         for budget_ms, error in sweep.refusals.items():
             self.write_refusal(folder_of(folder, budget_ms), budget_ms, error)
-        if sweep.outcomes:
-            argmax = self.argmax_beside(sweep.outcomes[-1])
-            points = [_point(outcome) for outcome in sweep.outcomes]
-            floor = max(outcome.chosen.measured.noise_floor for outcome in sweep.outcomes)
-            reference = Reference(argmax.predicted.ms, argmax.score)
-            draw_pareto(folder / "pareto.png", points, reference, self.limits.percentile, floor)
-
-
-def _point(outcome: Outcome) -> Point:
-    chosen, skeleton = outcome.chosen, outcome.chosen.pick.target.skeleton
-    label = f"{outcome.demands.budget_ms:g} ms: {skeleton.cells} × {skeleton.channels}"
-    return Point(outcome.demands.budget_ms, chosen.measured.at(outcome.demands.percentile), chosen.pick.score, label)

@@ -8,18 +8,18 @@ places them until one fits: the best that keeps the budget, for few measurements
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from pipeline.budget.feasibility import find_conflict
+from pipeline.budget.integer_programme import Solution, best_candidates
+from pipeline.budget.limits import Limit
+from pipeline.budget.targets import Demands
 from pipeline.errors import PromiseBroken
 from pipeline.latency.measured import Measured
-from pipeline.selection.candidates import best_candidates
-from pipeline.selection.certificate import Certified, Measure, OverBudget, Round, Seeker, certify, try_out
-from pipeline.selection.choices import Choices, effective_choices
+from pipeline.selection.candidate import Pick
+from pipeline.selection.certification import Certified, Measure, OverBudget, Round, Seeker, certify, try_out
 from pipeline.selection.chooser import Chooser
-from pipeline.selection.feasibility import find_conflict
-from pipeline.selection.improve import Guide, Improver
-from pipeline.selection.limits import Limit
-from pipeline.selection.milp import Solution
-from pipeline.selection.targets import Demands, Pick
+from pipeline.selection.refinement import Guide, Improver
 from pipeline.space.cells import Space
+from pipeline.space.choices import Choices, effective_choices
 from pipeline.space.genotype import Genotype
 from pipeline.space.skeleton import Skeleton
 

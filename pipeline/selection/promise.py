@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 from torch import Tensor
 
+from pipeline.budget.integer_programme import Scores
 from pipeline.selection.activations import look_at_activations
-from pipeline.selection.choices import Choices, choices_cost, genotype_of, without_idle
 from pipeline.selection.flow import log_flow
-from pipeline.selection.milp import Scores
 from pipeline.space.cells import Space
+from pipeline.space.choices import Choices, choices_cost, genotype_of, without_idle
 from pipeline.space.costs import Costs
 from pipeline.space.genotype import Genotype
 from pipeline.space.plan import count_macs

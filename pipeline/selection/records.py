@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
+from pipeline.budget.targets import Demands
 from pipeline.latency.measured import FIRM_NOISE_FLOOR
-from pipeline.selection.certificate import Round
+from pipeline.selection.candidate import Pick
+from pipeline.selection.certification import Round
 from pipeline.selection.outcome import Candidate, Outcome
-from pipeline.selection.targets import Demands, Pick
 from pipeline.space.genotype import Genotype
 
 _SCHEMA = 1

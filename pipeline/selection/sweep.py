@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from pipeline.errors import PromiseBroken, UserError
 from pipeline.rundir import write_json
-from pipeline.selection.certificate import OverBudget
+from pipeline.selection.certification import OverBudget
 from pipeline.selection.outcome import Outcome
 
 

@@ -8,7 +8,7 @@ class Stage:
     """A step of the pipeline; its code is `run(context)` in the module of the same name.
 
     `settings` are the sections or single settings (`section.setting`) of pipeline.toml it depends on; `reads` and
-    `writes` name artifacts (see `pipeline.stages.artifacts`).
+    `writes` name artifacts (see `pipeline.runner.artifacts`).
     """
 
     name: str

@@ -12,8 +12,8 @@ from pipeline.rundir import RunDir
 if TYPE_CHECKING:
     import torch
 
+    from pipeline.data import ImageData
     from pipeline.space.skeleton import Skeleton
-    from pipeline.training.data import ImageData
 
 
 DEFAULT_RUN = "default"
@@ -34,7 +34,7 @@ class Context:
     @cached_property
     def data(self) -> "ImageData":
         """The images, split."""
-        from pipeline.training.data import load_data
+        from pipeline.data import load_data
 
         return load_data(self.config.data, self.run.project, self.config.compute.seed)
 

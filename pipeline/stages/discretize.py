@@ -7,27 +7,28 @@ from typing import Any, NamedTuple
 from torch import Tensor
 from torch.nn import functional
 
+from pipeline.budget.integer_programme import Scores
+from pipeline.budget.targets import Target, make_targets
 from pipeline.console import console, progress_bar, say
 from pipeline.errors import PromiseBroken, UserError
 from pipeline.latency.measured import Measured
+from pipeline.report.pictures.pareto import draw_pareto
+from pipeline.report.selection import summarize
 from pipeline.rundir import sha256_of
-from pipeline.selection.certificate import Measure
-from pipeline.selection.choices import Choices
+from pipeline.selection.certification import Measure
 from pipeline.selection.chooser import Chooser
-from pipeline.selection.climb import Climber
-from pipeline.selection.improve import Guide
+from pipeline.selection.comparison import Material, RaceJudge, SupernetJudge
+from pipeline.selection.evolution import Climber
 from pipeline.selection.job import Job
-from pipeline.selection.judging import Material, RaceJudge, SupernetJudge
 from pipeline.selection.measuring import NetworkTimer
-from pipeline.selection.milp import Scores
 from pipeline.selection.outcome import Judge, Rules
 from pipeline.selection.promise import AtDepth, Untrained, Worth
 from pipeline.selection.records import Circumstances, TableState
-from pipeline.selection.summary import summarize
+from pipeline.selection.refinement import Guide
 from pipeline.selection.sweep import order_budgets, pick_outcome, sweep_budgets
-from pipeline.selection.targets import Target, make_targets
 from pipeline.space.alphas import Alphas, read_alphas
 from pipeline.space.cells import Space
+from pipeline.space.choices import Choices
 from pipeline.space.genotype import Genotype
 from pipeline.space.score import argmax_genotype
 from pipeline.space.skeleton import Skeleton
@@ -60,6 +61,8 @@ def discretize(context: Context, prospect: Prospect) -> None:
     sweep = sweep_budgets(budgets_ms, job.select)
     if len(budgets_ms) > 1:
         job.write_each(folder, sweep)
+        if sweep.outcomes:
+            draw_pareto(folder / "pareto.png", sweep.outcomes, job.argmax_beside(sweep.outcomes[-1]))
     try:
         outcome = pick_outcome(sweep, target.budget_ms)
     except PromiseBroken:

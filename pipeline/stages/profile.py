@@ -10,10 +10,10 @@ from pipeline.latency.campaign import Campaign
 from pipeline.latency.kit import read_kit_result
 from pipeline.latency.kit import write_kit as write_kit_folder
 from pipeline.latency.measure import Device, Effort
-from pipeline.latency.pictures import draw_costs, draw_predictions
 from pipeline.latency.profiling import Profile, profile_device, store_table
 from pipeline.latency.table import LatencyTable
 from pipeline.latency.validity import describe_validation
+from pipeline.report.pictures.latency import draw_costs, draw_predictions
 from pipeline.space.skeleton import Skeleton
 from pipeline.stages.context import Context
 from pipeline.stages.tables import open_target, skeletons_of

@@ -6,19 +6,19 @@ from typing import Any, NamedTuple
 import torch
 
 from pipeline.console import say
+from pipeline.data import ImageData, ImageSet
+from pipeline.data.splits import cut
 from pipeline.errors import UserError
+from pipeline.report.pictures.training import draw_all
+from pipeline.resumable.checkpoint import hash_of
+from pipeline.resumable.ranks import is_writer, joined, wait_for_all, world
 from pipeline.rundir import write_json
 from pipeline.selection.chosen import Chosen, read_chosen
 from pipeline.space.network import Network
 from pipeline.stages.context import Context
-from pipeline.training.checkpoint import hash_of
-from pipeline.training.data import ImageData, ImageSet
-from pipeline.training.data.splits import cut
-from pipeline.training.distributed import is_writer, joined, wait_for_all, world
 from pipeline.training.job import Job, Outcome
 from pipeline.training.loop import clear_checkpoints, train
 from pipeline.training.measures import Measures, measure, predict
-from pipeline.training.pictures import draw_all
 from pipeline.training.step import Normalization, model_of, seed_all
 from pipeline.training.trained import save_trained
 

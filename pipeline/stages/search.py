@@ -4,17 +4,20 @@ from typing import NamedTuple
 
 from safetensors.torch import save_file
 
+from pipeline.budget.feasibility import check_feasible
+from pipeline.budget.limits import Limit
+from pipeline.budget.targets import Demands, Target, make_targets
 from pipeline.console import say
 from pipeline.latency.validity import require_valid
-from pipeline.report.figures import draw_cells, draw_expected_latency
+from pipeline.report.pictures.search import draw_cells, draw_expected_latency
+from pipeline.resumable.checkpoint import hash_of
+from pipeline.resumable.history import read_history
+from pipeline.resumable.ranks import is_writer, joined
 from pipeline.rundir import writing
 from pipeline.search.engine import Search
 from pipeline.search.loop import SearchFiles, SearchResult, run_search
 from pipeline.search.objective import Constraint
 from pipeline.search.preview import preview_search
-from pipeline.selection.feasibility import check_feasible
-from pipeline.selection.limits import Limit
-from pipeline.selection.targets import Demands, Target, make_targets
 from pipeline.space.alphas import Alphas, write_alphas
 from pipeline.space.cells import Space
 from pipeline.space.extremes import cheapest_genotype, dearest_genotype
@@ -24,9 +27,6 @@ from pipeline.stages import stage_named
 from pipeline.stages.context import Context
 from pipeline.stages.settings import settings_of
 from pipeline.stages.tables import TargetTable, open_target_table, skeletons_of
-from pipeline.training.checkpoint import hash_of
-from pipeline.training.distributed import is_writer, joined
-from pipeline.training.history import read_history
 
 # settings that change how the search runs, but not what it finds
 _WITHOUT_EFFECT = ("search.checkpoint_s", "compute.workers")

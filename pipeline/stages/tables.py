@@ -72,7 +72,7 @@ def table_path(context: Context) -> Path:
 
 def skeletons_of(context: Context) -> "Sequence[Skeleton]":
     """Every skeleton that networks may be selected in."""
-    from pipeline.selection.targets import skeleton_grid
+    from pipeline.budget.targets import skeleton_grid
 
     settings = context.config.discretize
     return skeleton_grid(context.target_skeleton, settings.cells_grid, settings.channels_grid)

@@ -2,13 +2,13 @@
 
 from dataclasses import asdict
 
+from pipeline.budget.targets import Demands
 from pipeline.console import say
 from pipeline.errors import PromiseBroken, UserError
 from pipeline.latency.measured import FIRM_NOISE_FLOOR
 from pipeline.rundir import read_json, write_json
-from pipeline.selection.certificate import Measure, time_network
+from pipeline.selection.certification import Measure, time_network
 from pipeline.selection.records import genotype_hash
-from pipeline.selection.targets import Demands
 from pipeline.space.genotype import Genotype, read_genotype
 from pipeline.space.plan import count_macs, count_params
 from pipeline.stages.context import Context

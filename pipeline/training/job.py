@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from pipeline.config import Augment, RetrainConfig
-from pipeline.training.checkpoint import State
-from pipeline.training.data import ImageSet
+from pipeline.data import ImageSet
+from pipeline.resumable.checkpoint import State
 from pipeline.training.step import Normalization
 
 

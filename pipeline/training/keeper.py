@@ -10,8 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
-from pipeline.training.checkpoint import Checkpoints, Saved, State
-from pipeline.training.distributed import broadcast, is_writer
+from pipeline.resumable.checkpoint import Checkpoints, Saved, State
+from pipeline.resumable.ranks import broadcast, is_writer
 from pipeline.training.job import Position
 from pipeline.training.step import Stepper
 

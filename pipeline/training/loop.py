@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from pipeline.console import progress_bar, say
+from pipeline.data import Batch, ImageSet, batches, count_batches
 from pipeline.errors import PromiseBroken, UserError
-from pipeline.training.checkpoint import State
-from pipeline.training.data import Batch, ImageSet, batches, count_batches
-from pipeline.training.distributed import average_, broadcast, is_writer, share_of, world
-from pipeline.training.history import History
-from pipeline.training.interruption import Interruption
+from pipeline.resumable.checkpoint import State
+from pipeline.resumable.history import History
+from pipeline.resumable.interruption import Interruption
+from pipeline.resumable.ranks import average_, broadcast, is_writer, share_of, world
 from pipeline.training.job import Job, Outcome, Position
 from pipeline.training.keeper import Keeper, Restored
 from pipeline.training.measures import predict

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from pipeline.training.data import ImageSet, batches
+from pipeline.data import ImageSet, batches
 from pipeline.training.step import Normalization
 
 _BINS = 15

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from pipeline.config import RetrainConfig
+from pipeline.data.loader import derive_seed
 from pipeline.errors import UserError
+from pipeline.resumable.ranks import average_, world
 from pipeline.space.network import Network
-from pipeline.training.data.loader import derive_seed
-from pipeline.training.distributed import average_, world
 from pipeline.training.precision import Precision
 from pipeline.training.recipe import make_average, make_loss, make_mixing, make_optimizer, make_schedule
 

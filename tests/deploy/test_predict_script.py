@@ -10,9 +10,9 @@ import pytest
 import torch
 from PIL import Image
 
+from pipeline.data.decode import decode
 from pipeline.deploy import predict_script
 from pipeline.deploy.deployed import reference_logits
-from pipeline.training.data.decode import decode
 from tests.deploy.conftest import LABELS
 
 SCRIPT = Path(predict_script.__file__)

@@ -5,15 +5,15 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from pipeline.budget.limits import Limit
 from pipeline.config import ComputeConfig, DataConfig, SearchConfig
+from pipeline.data import load_data
 from pipeline.search.engine import Search
 from pipeline.search.objective import Constraint
-from pipeline.selection.limits import Limit
 from pipeline.space.costs import mac_costs
 from pipeline.space.score import relative_prices
 from pipeline.space.skeleton import Skeleton
 from pipeline.space.spaces import space_named
-from pipeline.training.data import load_data
 
 SEARCH = Skeleton("nasbench201", cells=3, channels=2, resolution=8, classes=3, in_channels=1)
 TARGET = Skeleton("nasbench201", cells=3, channels=8, resolution=8, classes=3, in_channels=1)

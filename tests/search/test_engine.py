@@ -9,12 +9,12 @@ import torch
 from pipeline.bilevel import hypergradient
 from pipeline.config import Method
 from pipeline.errors import UserError
+from pipeline.resumable.history import read_history
 from pipeline.search.architecture import SearchDiverged
 from pipeline.search.engine import Search
 from pipeline.search.guards import report_architecture
 from pipeline.search.loop import SearchFiles, run_search
 from pipeline.search.methods import make_method
-from pipeline.training.history import read_history
 from tests.search.problem import make_search
 
 
@@ -125,7 +125,7 @@ def test_run_search_writes_a_history_and_resumes(tmp_path: Path) -> None:
 def test_a_checkpoint_of_another_configuration_is_refused(tmp_path: Path) -> None:
     search = make_search(tmp_path)
     search.advance()
-    from pipeline.training.checkpoint import Checkpoints
+    from pipeline.resumable.checkpoint import Checkpoints
 
     Checkpoints(files(tmp_path).checkpoints, "one").save(search.state.step, search.state.record())
     with pytest.raises(UserError, match="another configuration"):

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.resumable.history import read_history
 from pipeline.rundir import sha256_of
 from pipeline.search.loop import SearchFiles, run_search
 from pipeline.space.alphas import Alphas, write_alphas
-from pipeline.training.history import read_history
 from tests.search.problem import make_search
 
 KILLS = 20

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from pipeline.latency.expected import expected_cost
+from pipeline.budget.expected_cost import expected_cost
+from pipeline.budget.limits import Limit
 from pipeline.search.objective import Constraint, adapt_penalty
-from pipeline.selection.limits import Limit
 from pipeline.space.costs import mac_costs, param_costs
 from pipeline.space.extremes import cheapest_genotype
 from pipeline.space.score import relative_prices

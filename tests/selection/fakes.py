@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pipeline.budget.targets import Target, make_targets
 from pipeline.latency.measured import Measured
 from pipeline.selection.chooser import Chooser
-from pipeline.selection.targets import Target, make_targets
 from pipeline.space.costs import Costs, mac_costs
 from pipeline.space.genotype import Genotype
 from pipeline.space.skeleton import Skeleton

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pipeline.selection.limits import Limit
+from pipeline.budget.limits import Limit
 from pipeline.space.cells import CellKind, Space
 from pipeline.space.costs import Costs
 

@@ -5,11 +5,11 @@ from itertools import product
 import numpy as np
 import pytest
 
+from pipeline.budget.feasibility import check_feasible, find_conflict
+from pipeline.budget.limits import Limit
+from pipeline.budget.targets import Demands, skeleton_grid
 from pipeline.errors import PromiseBroken, UserError
 from pipeline.selection.chooser import random_score
-from pipeline.selection.feasibility import check_feasible, find_conflict
-from pipeline.selection.limits import Limit
-from pipeline.selection.targets import Demands, skeleton_grid
 from pipeline.space.costs import Costs
 from pipeline.space.extremes import cheapest_genotype, dearest_genotype
 from pipeline.space.plan import count_macs, count_params

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
+from pipeline.budget.targets import Demands
 from pipeline.latency.fingerprint import Fingerprint
 from pipeline.latency.measure import Effort
 from pipeline.latency.statistics import Reading
 from pipeline.selection import measuring
 from pipeline.selection.measuring import NetworkTimer
-from pipeline.selection.targets import Demands
 from tests.selection.fakes import SMALL, make_chooser
 
 EFFORT = Effort(rounds=8, calls=2)

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from pipeline.selection.activations import direction_entropy, look_at_activations
-from pipeline.selection.choices import choices_of, effective_choices, without_idle
 from pipeline.selection.flow import log_flow
 from pipeline.selection.promise import AtDepth, Untrained, Worth, explain, place_among
+from pipeline.space.choices import choices_of, effective_choices, without_idle
 from pipeline.space.plan import count_macs
 from pipeline.space.sampling import random_genotype
 from pipeline.space.spaces import space_named

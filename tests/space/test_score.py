@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from pipeline.latency.expected import expected_cost
+from pipeline.budget.expected_cost import expected_cost
 from pipeline.space.cells import Space
 from pipeline.space.costs import Costs, mac_costs
 from pipeline.space.score import (

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import torch
 
+from pipeline.budget.targets import make_targets, skeleton_grid
 from pipeline.config import Config
 from pipeline.config_file import make_config
 from pipeline.errors import PromiseBroken, UserError
 from pipeline.rundir import RunDir, read_json
 from pipeline.selection.chosen import read_chosen
 from pipeline.selection.records import TableState
-from pipeline.selection.targets import make_targets, skeleton_grid
 from pipeline.space.alphas import Alphas, write_alphas
 from pipeline.space.extremes import cheapest_genotype, dearest_genotype
 from pipeline.space.genotype import genotype_from_record, read_genotype

@@ -12,6 +12,7 @@ from pipeline.config import ComputeConfig, Config, DataConfig, RetrainConfig, Ta
 from pipeline.errors import PromiseBroken, UserError
 from pipeline.latency.measured import Measured
 from pipeline.presets import preset
+from pipeline.resumable.checkpoint import Checkpoints
 from pipeline.rundir import RunDir, write_json
 from pipeline.selection.chosen import read_chosen
 from pipeline.selection.records import genotype_hash
@@ -19,7 +20,6 @@ from pipeline.space.genotype import Genotype, genotype_from_record
 from pipeline.stages import retrain
 from pipeline.stages.context import Context
 from pipeline.stages.transfer import adopt_genotype
-from pipeline.training.checkpoint import Checkpoints
 from pipeline.training.trained import read_trained
 from tests.conftest import DARTS_V2_RECORD
 

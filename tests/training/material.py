@@ -7,10 +7,10 @@ from typing import Any
 import torch
 
 from pipeline.config import DataConfig, RetrainConfig
+from pipeline.data import ImageData, load_data
 from pipeline.space.genotype import genotype_from_record
 from pipeline.space.network import Network
 from pipeline.space.skeleton import Skeleton
-from pipeline.training.data import ImageData, load_data
 from pipeline.training.job import Job
 from pipeline.training.step import Normalization, seed_all
 from tests.conftest import DARTS_V2_RECORD

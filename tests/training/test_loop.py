@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from pipeline.errors import Interrupted, PromiseBroken
+from pipeline.resumable.checkpoint import Checkpoints
 from pipeline.training import loop
-from pipeline.training.checkpoint import Checkpoints
 from pipeline.training.job import Job, Outcome
 from pipeline.training.loop import clear_checkpoints, copied, train
 from pipeline.training.measures import Predictions

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from pipeline.bilevel import Neumann, hypergradient
 from pipeline.errors import PipelineError
+from pipeline.resumable.ranks import average, joined, world
 from pipeline.training import keeper
-from pipeline.training.distributed import average, joined, world
 from pipeline.training.loop import train
 from pipeline.training.step import Model, Outputs, model_of
 from tests.training.material import CPU, make_job, make_network

@@ -1,0 +1,89 @@
+"""Image folders, decoded when needed and kept in memory when they fit."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import torch
+from PIL import Image
+from rich.console import Console
+from rich.progress import track
+from torch import Tensor
+
+from pipeline.config import DataConfig
+from pipeline.data.decode import decode, read_image
+from pipeline.data.files import list_images
+from pipeline.data.pool import Given, Pool, hash_files
+from pipeline.errors import UserError
+
+_CACHE_BYTES = 1 << 30
+_HASH_BYTES = 2 << 30
+# fewer images are decoded before a progress bar could be read
+_SHOW_PROGRESS_FROM = 2000
+
+
+class FileImages:
+    """Images decoded when they are asked for; all of them once and kept, if they fit into memory."""
+
+    def __init__(self, files: list[Path], resolution: int, colour: bool, cache_bytes: int = _CACHE_BYTES) -> None:
+        self.files = files
+        self.resolution = resolution
+        self.channels = 3 if colour else 1
+        self._fits = len(files) * self.channels * resolution**2 <= cache_bytes
+        self._cache: Tensor | None = None
+
+    def take(self, indices: Tensor) -> Tensor:
+        self.prepare()
+        if self._cache is not None:
+            return self._cache[indices]
+        return torch.stack([self._decode(index) for index in indices.tolist()])
+
+    def original(self, index: int) -> Image.Image:
+        return read_image(self.files[index]).convert("RGB")
+
+    def prepare(self) -> None:
+        """Decode everything if it fits, so that a damaged file is found before hours of training, not amid them."""
+        if self._cache is None and self._fits:
+            self._cache = self._decode_all()
+
+    def _decode_all(self) -> Tensor:
+        """Threads suffice: Pillow decodes and resizes without holding Python's lock."""
+        count = len(self.files)
+        pixels = torch.empty(count, self.channels, self.resolution, self.resolution, dtype=torch.uint8)
+        pool = ThreadPoolExecutor(os.cpu_count())
+        try:
+            decoded = track(
+                pool.map(self._decode, range(count)),
+                "decoding images",
+                total=count,
+                console=Console(stderr=True),
+                transient=True,
+                disable=count < _SHOW_PROGRESS_FROM,
+            )
+            for index, image in enumerate(decoded):
+                pixels[index] = image
+        finally:
+            pool.shutdown(cancel_futures=True)
+        return pixels
+
+    def _decode(self, index: int) -> Tensor:
+        return torch.tensor(decode(self.files[index], self.resolution, self.channels == 3))
+
+
+def load_folder(config: DataConfig, root: Path) -> Pool:
+    """The images below `root`, sorted by name; nothing is decoded yet."""
+    listing = list_images(root)
+    labels = tuple(sorted({file.label for file in listing.train}))
+    numbers = {label: number for number, label in enumerate(labels)}
+    files = [file for part in listing for file in part]
+    for file in files:
+        if file.label not in numbers:
+            raise UserError(f"{file.path} is of the class {file.label!r}, which has no training image")
+    paths = [file.path for file in files]
+    return Pool(
+        FileImages(paths, config.resolution, config.colour),
+        torch.tensor([numbers[file.label] for file in files]),
+        labels,
+        Given(*map(len, listing)),
+        lambda: hash_files(root, paths, _HASH_BYTES),
+    )

@@ -1,0 +1,45 @@
+"""What discretize shows a person: one row per budget, and what the classic cut would have taken."""
+
+from rich import box
+from rich.table import Table
+
+from pipeline.selection.candidate import Pick
+from pipeline.selection.sweep import Sweep
+
+_HEADINGS = ("budget", "measured", "predicted", "noise", "size", "M MACs", "score", "rounds")
+
+
+def summarize(sweep: Sweep, argmax: Pick, chosen_ms: float) -> Table:
+    """Budgets with their certified networks; an arrow marks the one that is trained.
+
+    Latencies in ms, sizes as cells × channels, scores as their place between a random (0 %) and the best cell.
+    """
+    percentile = sweep.outcomes[0].demands.percentile
+    table = Table(
+        title=f"Certified networks (p{percentile} in ms)",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+    )
+    for heading in _HEADINGS:
+        table.add_column(heading, justify="right", overflow="fold")
+    for outcome in sweep.outcomes:
+        demands, chosen, measured = outcome.demands, outcome.chosen.pick, outcome.chosen.measured
+        mark = "→ " if demands.budget_ms == chosen_ms else ""
+        table.add_row(
+            f"{mark}{demands.budget_ms:g}",
+            f"{measured.at(demands.percentile):.3f}",
+            f"{chosen.predicted.ms:.3f}",
+            f"{measured.noise_floor:.1%}",
+            *_sizes(chosen),
+            str(len(outcome.rounds)),
+        )
+    for budget_ms in sorted(sweep.refusals):
+        table.add_row(f"{budget_ms:g}", "over")
+    table.add_row("argmax", "", f"{argmax.predicted.ms:.3f}", "", *_sizes(argmax), "", style="dim")
+    return table
+
+
+def _sizes(pick: Pick) -> tuple[str, str, str]:
+    skeleton = pick.target.skeleton
+    return f"{skeleton.cells} × {skeleton.channels}", f"{pick.macs / 1e6:.2f}", f"{pick.share:.1%}"

@@ -1,0 +1,1 @@
+"""Work that can be killed and goes on: checkpoints, history, interruption, ranks."""

@@ -1,0 +1,1 @@
+"""Opens a run, decides what is up to date, executes stages."""

@@ -1,0 +1,172 @@
+"""The certificate: the chosen network is built and timed until one is measured to keep the budget.
+
+A measured network corrects the prediction: with m measured and c its cost in the programme (never below the predicted
+r: operations that the runtime merges are counted each), the next one is sought under c' ≤ budget · c/m. Over budget,
+that tightens the limit; well under it, it loosens the limit, so that the budget is used; between a limit that was too
+loose and one that left too much, the next lies in the middle. The n-th miss aims (2^(n-1) − 1) % below the budget, so
+that near misses cannot go on for ever. Among networks close to the budget those come first that a measurement made too
+fast; so a network that fits by less than twice the noise floor is measured again, and the slower figure counts.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from pipeline.budget.targets import Demands
+from pipeline.errors import PromiseBroken
+from pipeline.latency.measured import Measured, certain, measure_quietly
+from pipeline.selection.candidate import Pick
+from pipeline.space.genotype import Genotype
+from pipeline.space.skeleton import Skeleton
+
+_AIM_STEP = 0.01
+# Budget left unused below which looking for a larger network is not worth another measurement.
+_WORTHWHILE_SLACK = 0.02
+_CLOSE_FLOORS = 2
+
+Measure = Callable[[Skeleton, Genotype], Measured]
+
+
+class Round(NamedTuple):
+    """One network that was sought under `limit_ms` and measured."""
+
+    limit_ms: float
+    pick: Pick
+    predicted_ms: float
+    measured: Measured
+    fits: bool
+
+
+class Certified(NamedTuple):
+    """The network that keeps its budget, and how it was found. `factor` is the correction of predicted limits."""
+
+    round: Round
+    rounds: tuple[Round, ...]
+    factor: float
+
+
+class Seeker(NamedTuple):
+    """How networks are found: under a corrected limit without those that failed, and the fastest of all."""
+
+    choose: Callable[[float, Sequence[Pick]], Pick | None]
+    fastest: Callable[[], Pick | None]
+
+
+class OverBudget(PromiseBroken):
+    """No network was measured to keep the budget; `rounds` are those that were tried."""
+
+    def __init__(self, sentence: str, rounds: Sequence[Round]) -> None:
+        super().__init__(sentence)
+        self.rounds = tuple(rounds)
+
+
+def time_network(
+    measure: Measure, skeleton: Skeleton, genotype: Genotype, demands: Demands, max_noise_floor: float
+) -> Measured:
+    """The latency of a network, on a machine that is quiet enough to say it; a close call is timed twice."""
+
+    def measure_once() -> Measured:
+        return certain(measure_quietly(lambda: measure(skeleton, genotype), max_noise_floor), max_noise_floor)
+
+    measured, percentile = measure_once(), demands.percentile
+    surely_ms = measured.at(percentile) * (1 + _CLOSE_FLOORS * measured.noise_floor)
+    if measured.at(percentile) <= demands.budget_ms < surely_ms:
+        measured = max(measured, measure_once(), key=lambda one: one.at(percentile))
+    return measured
+
+
+def try_out(pick: Pick, limit_ms: float, demands: Demands, measure: Measure, max_noise_floor: float) -> Round:
+    """A network that was sought under a limit, measured against the budget."""
+    measured = time_network(measure, pick.target.skeleton, pick.genotype, demands, max_noise_floor)
+    fits = bool(measured.at(demands.percentile) <= demands.budget_ms)
+    return Round(limit_ms, pick, pick.predicted.ms, measured, fits)
+
+
+def certify(
+    seeker: Seeker, demands: Demands, measure: Measure, max_rounds: int, max_noise_floor: float, fills: bool = True
+) -> Certified:
+    """The best network that is measured at or under the budget; OverBudget when none is.
+
+    With `fills` the budget is used up as far as it is worthwhile; without, the first network that fits is enough.
+    """
+    search = _Search(demands, measure, max_noise_floor)
+    factor = 1.0
+    for _ in range(1 + max_rounds):
+        pick = seeker.choose(factor, search.failed)
+        if pick is None or search.knows(pick):
+            break
+        done = search.try_out(pick, factor)
+        if done.fits and not (fills and search.has_slack(done)):
+            break
+        factor = search.next_factor(done)
+    if search.best is None:
+        fastest = seeker.fastest()
+        if fastest is not None and not search.knows(fastest):
+            search.try_out(fastest, 1.0)
+    if search.best is None:
+        raise OverBudget(_explain(demands, search.rounds), search.rounds)
+    return Certified(search.best, tuple(search.rounds), search.corrected(search.best))
+
+
+class _Search:
+    """What has been measured so far."""
+
+    def __init__(self, demands: Demands, measure: Measure, max_noise_floor: float) -> None:
+        self.demands, self._measure, self._max_noise_floor = demands, measure, max_noise_floor
+        self.rounds: list[Round] = []
+        self.best: Round | None = None
+
+    @property
+    def failed(self) -> list[Pick]:
+        return [tried.pick for tried in self.rounds if not tried.fits]
+
+    def knows(self, pick: Pick) -> bool:
+        return any(tried.pick.identity == pick.identity for tried in self.rounds)
+
+    def try_out(self, pick: Pick, factor: float) -> Round:
+        done = try_out(pick, self._plain_limit(pick) * factor, self.demands, self._measure, self._max_noise_floor)
+        self.rounds.append(done)
+        # A later network that fits was sought under a looser limit, or nothing fitted before.
+        self.best = done if done.fits else self.best
+        return done
+
+    def has_slack(self, done: Round) -> bool:
+        return done.measured.at(self.demands.percentile) < (1 - _WORTHWHILE_SLACK) * self.demands.budget_ms
+
+    def corrected(self, done: Round) -> float:
+        """The factor on predicted limits under which networks like this one take the budget, or a little less."""
+        misses = len(self.failed)
+        aim = 1 - _AIM_STEP * (2 ** (misses - 1) - 1) if misses else 1.0
+        aimed_ms, measured_ms = max(aim, 0.0) * self.demands.budget_ms, done.measured.at(self.demands.percentile)
+        # A poor calibration can predict less than nothing for a tiny network; then the error is taken as a shift.
+        cost_ms = done.pick.target.latency.of(done.pick.genotype)
+        limit_ms = cost_ms * aimed_ms / measured_ms if cost_ms > 0 else cost_ms + aimed_ms - measured_ms
+        return limit_ms / self._plain_limit(done.pick)
+
+    def next_factor(self, done: Round) -> float:
+        """The corrected factor, or the middle (geometric) where it leaves the range between what fitted and failed."""
+        fitting = [self._factor(tried) for tried in self.rounds if tried.fits]
+        failing = [self._factor(tried) for tried in self.rounds if not tried.fits]
+        factor = self.corrected(done)
+        if fitting and failing and not max(fitting) < factor < min(failing):
+            return math.sqrt(max(fitting) * min(failing))
+        return factor
+
+    def _factor(self, tried: Round) -> float:
+        return tried.limit_ms / self._plain_limit(tried.pick)
+
+    def _plain_limit(self, pick: Pick) -> float:
+        return pick.target.predictor.limit_ms(self.demands.budget_ms, self.demands.percentile)
+
+
+def _explain(demands: Demands, rounds: Sequence[Round]) -> str:
+    budget = f"a p{demands.percentile} latency of {demands.budget_ms:g} ms cannot be kept"
+    if not rounds:
+        return f"{budget}: no network keeps the other limits"
+    best = min(rounds, key=lambda tried: tried.measured.at(demands.percentile))
+    return (
+        f"{budget}: the best of {len(rounds)} measured networks took "
+        f"{best.measured.at(demands.percentile):.3g} ms (predicted p50 {best.predicted_ms:.3g} ms, "
+        f"noise floor {best.measured.noise_floor:.1%}); "
+        "raise --budget-ms, or make the network smaller with [target] cells and channels"
+    )

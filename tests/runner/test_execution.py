@@ -1,0 +1,189 @@
+"""Which stages run: by content, never by time stamp; with stages that only copy their inputs."""
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from pipeline.config import Config
+from pipeline.errors import UserError
+from pipeline.presets import preset
+from pipeline.rundir import RunDir, read_json, write_text
+from pipeline.runner import artifacts, execution
+from pipeline.runner.execution import run_all, run_stage
+from pipeline.runner.opening import open_run
+from pipeline.stages import STAGES, Stage
+from pipeline.stages.context import Context
+
+FIRST = Stage("search", ("search.epochs", "data"), ("data",), ("alphas",))
+SECOND = Stage("retrain", ("retrain",), ("alphas",), ("weights",))
+
+
+class Calls(list[str]):
+    """The names of the stages that ran."""
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
+    found = Calls()
+
+    def module(stage: Stage) -> SimpleNamespace:
+        def run(context: Context) -> None:
+            found.append(stage.name)
+            content = (
+                f"epochs {context.config.search.epochs}" if stage is FIRST else f"from {context.run.alphas.read_text()}"
+            )
+            write_text(getattr(context.run, stage.writes[0]), content)
+
+        return SimpleNamespace(run=run)
+
+    for place in (execution, artifacts):
+        monkeypatch.setattr(place, "STAGES", (FIRST, SECOND))
+    monkeypatch.setattr(execution, "_module", module)
+    return found
+
+
+def context(folder: Path, run: str = "one", **search: int) -> Context:
+    config = preset("digits")
+    changed = config.model_copy(update={"search": config.search.model_copy(update=search)})
+    return Context(changed, RunDir(folder, run))
+
+
+def test_a_second_run_does_nothing_and_says_why(
+    calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_all(context(tmp_path))
+    assert calls == ["search", "retrain"]
+    os.utime(context(tmp_path).run.alphas)
+    capsys.readouterr()
+    run_all(context(tmp_path))
+    assert calls == ["search", "retrain"]
+    assert capsys.readouterr().err.count("up to date") == 2
+
+
+def test_a_changed_setting_runs_its_stage_and_what_reads_its_output(
+    calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_all(context(tmp_path))
+    run_all(context(tmp_path, epochs=3))
+    assert calls == ["search", "retrain"] * 2
+    told = capsys.readouterr().err
+    assert "search.epochs changed from 5 to 3" in told and "the alphas changed" in told
+
+
+def test_a_setting_that_no_stage_reads_changes_nothing(calls: Calls, tmp_path: Path) -> None:
+    run_all(context(tmp_path))
+    run_all(context(tmp_path, cells=2))
+    assert calls == ["search", "retrain"]
+
+
+@pytest.mark.parametrize("damage", ["altered", "missing"])
+def test_a_damaged_output_is_made_again(
+    calls: Calls, tmp_path: Path, damage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_all(context(tmp_path))
+    weights = context(tmp_path).run.weights
+    weights.unlink() if damage == "missing" else weights.write_text("edited")
+    run_all(context(tmp_path))
+    assert calls == ["search", "retrain", "retrain"]
+    assert f"its weights {'is missing' if damage == 'missing' else 'was altered'}" in capsys.readouterr().err
+
+
+def test_the_same_output_again_does_not_run_what_follows(calls: Calls, tmp_path: Path) -> None:
+    run_all(context(tmp_path))
+    run_stage(context(tmp_path), FIRST, force=True)
+    run_all(context(tmp_path))
+    assert calls == ["search", "retrain", "search"]
+
+
+def test_a_stage_by_itself_is_skipped_unless_forced(calls: Calls, tmp_path: Path) -> None:
+    run_stage(context(tmp_path), FIRST)
+    run_stage(context(tmp_path), FIRST)
+    assert calls == ["search"]
+
+
+def test_a_missing_input_names_its_command_and_run(calls: Calls, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"alphas\.safetensors is missing.*`pipeline search --run one`"):
+        run_stage(context(tmp_path), SECOND)
+    assert calls == []
+
+
+def test_runs_share_nothing(calls: Calls, tmp_path: Path) -> None:
+    run_all(context(tmp_path, "one"))
+    run_all(context(tmp_path, "two", epochs=7))
+    assert (context(tmp_path, "one").run.alphas.read_text(), context(tmp_path, "two").run.alphas.read_text()) == (
+        "epochs 5",
+        "epochs 7",
+    )
+    run_all(context(tmp_path, "one"))
+    assert len(calls) == 4
+
+
+def test_the_record_holds_hashes_and_the_run_its_configuration(calls: Calls, tmp_path: Path) -> None:
+    run_all(context(tmp_path))
+    run = context(tmp_path).run
+    record = read_json(run.record("retrain"))
+    assert set(record["inputs"]) == {"alphas"} and len(record["outputs"]["weights"]) == 64
+    assert "[search]" in run.config.read_text() and read_json(run.environment)["packages"]["torch"]
+    parts = read_json(run.splits)
+    assert not set(parts["train"]["indices"]) & set(parts["test"]["indices"])
+
+
+def test_a_failed_stage_leaves_no_record(calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def explode(context: Context) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(execution, "_module", lambda stage: SimpleNamespace(run=explode))
+    with pytest.raises(OSError, match="No space"):
+        run_all(context(tmp_path))
+    assert not context(tmp_path).run.record("search").exists()
+
+
+def test_flags_of_earlier_commands_are_kept_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "pipeline.toml"
+    config.write_text("[target]\nbudget_ms = 9.0\n")
+    open_run(config, "one", {"target": {"budget_ms": 5.0}})
+    later = open_run(config, "one", {"target": {"percentile": 95}})
+    assert (later.config.target.budget_ms, later.config.target.percentile) == (5.0, 95)
+    assert "[target] budget_ms = 5.0" in capsys.readouterr().err
+    assert open_run(config, "two", {}).config.target.budget_ms == 9.0
+
+
+def test_every_stage_depends_on_settings_that_exist_and_artifacts_that_are_made() -> None:
+    made = {"data"}
+    for stage in STAGES:
+        assert set(stage.reads) <= made, stage.name
+        made |= set(stage.writes)
+        for name in stage.settings:
+            section, _, setting = name.partition(".")
+            assert not setting or setting in type(getattr(Config(), section)).model_fields, name
+
+
+def test_a_stage_interrupted_while_it_is_redone_is_no_longer_up_to_date(
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_all(context(tmp_path))
+
+    def interrupted(_: Context) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(execution, "_module", lambda _: SimpleNamespace(run=interrupted))
+        with pytest.raises(KeyboardInterrupt):
+            run_all(context(tmp_path, epochs=3))
+    run_all(context(tmp_path))
+    assert calls == ["search", "retrain", "search"]
+
+
+def test_a_follower_computes_only_when_the_first_process_does(
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside a first process that finds all up to date, it would wait for ever."""
+    run_all(context(tmp_path))
+    monkeypatch.setenv("RANK", "1")
+    run_stage(context(tmp_path), FIRST)
+    assert calls == ["search", "retrain"]
+    run_stage(context(tmp_path, epochs=3), FIRST)
+    run_stage(context(tmp_path), FIRST, force=True)
+    assert calls == ["search", "retrain", "search", "search"]

@@ -1,0 +1,222 @@
+"""The certificate's logic on fake devices: one that is 10 % over, one that never fits, one too noisy, one too fast."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pipeline.budget.targets import Demands, make_targets
+from pipeline.errors import PromiseBroken
+from pipeline.selection.certification import OverBudget, certify, time_network
+from pipeline.selection.chooser import Chooser
+from pipeline.selection.outcome import argmax_seeker, best_seeker
+from pipeline.space.extremes import cheapest_genotype, dearest_genotype
+from tests.selection.fakes import DARTS, SMALL, FakeDevice, FakePredictor, make_chooser
+from tests.selection.spaces import random_scores
+
+ROUNDS, FLOOR = 5, 0.05
+
+
+def middle_budget(chooser: Chooser, share: float = 0.5) -> float:
+    costs = chooser.targets[0].latency
+    low, high = costs.of(cheapest_genotype(DARTS, costs)), costs.of(dearest_genotype(DARTS, costs))
+    return low + share * (high - low)
+
+
+def test_an_exact_prediction_is_certified_at_once() -> None:
+    chooser = make_chooser()
+    demands = Demands(middle_budget(chooser, 0.4), 50)
+    device = FakeDevice(lambda ms: 0.99 * ms)
+    certified = certify(best_seeker(chooser, demands), demands, device, ROUNDS, FLOOR)
+    expected = chooser.choose(demands)
+    assert expected is not None
+    assert certified.rounds[0].pick.genotype == expected.genotype
+    assert certified.round.measured.p50_ms <= demands.budget_ms
+    assert certified.rounds[0].limit_ms == demands.budget_ms
+
+
+def test_ten_percent_over_tightens_the_limit_and_is_optimal_under_it() -> None:
+    chooser = make_chooser()
+    demands = Demands(middle_budget(chooser, 0.3), 50)
+    certified = certify(best_seeker(chooser, demands), demands, FakeDevice(lambda ms: 1.1 * ms), ROUNDS, FLOOR)
+    assert [done.fits for done in certified.rounds] == [False, True]
+    assert certified.rounds[1].limit_ms == pytest.approx(demands.budget_ms / 1.1, rel=1e-12)
+    best = chooser.choose(Demands(demands.budget_ms / 1.1, 50))
+    assert best is not None
+    assert certified.round.pick.score == pytest.approx(best.score, abs=1e-9)
+    assert certified.round.measured.p50_ms <= demands.budget_ms
+
+
+def test_a_percentile_is_measured_and_kept() -> None:
+    chooser = make_chooser()
+    demands = Demands(middle_budget(chooser, 0.5), 95)
+    certified = certify(best_seeker(chooser, demands), demands, FakeDevice(lambda ms: 1.04 * ms), ROUNDS, FLOOR)
+    assert certified.rounds[0].limit_ms == pytest.approx(demands.budget_ms / 1.25)
+    assert 0.8 * demands.budget_ms < certified.round.measured.p95_ms <= demands.budget_ms
+
+
+def test_a_fast_device_loosens_the_limit_so_that_the_budget_is_used() -> None:
+    chooser = make_chooser()
+    demands = Demands(middle_budget(chooser, 0.25), 50)
+    certified = certify(best_seeker(chooser, demands), demands, FakeDevice(lambda ms: 0.8 * ms), ROUNDS, FLOOR)
+    assert len(certified.rounds) >= 2
+    assert certified.round is certified.rounds[-1]
+    assert certified.round.pick.score > certified.rounds[0].pick.score
+    best = chooser.choose(Demands(demands.budget_ms / 0.8, 50))
+    assert best is not None
+    assert certified.round.pick.score == pytest.approx(best.score, abs=1e-9)
+
+
+def test_loosening_too_far_falls_back_to_what_fitted() -> None:
+    """Fast at first, then over budget: a device with a step in it."""
+    chooser = make_chooser()
+    budget = middle_budget(chooser, 0.25)
+    demands = Demands(budget, 50)
+    device = FakeDevice(lambda ms: 0.8 * ms if ms <= budget else 1.2 * ms)
+    certified = certify(best_seeker(chooser, demands), demands, device, ROUNDS, FLOOR)
+    assert [done.fits for done in certified.rounds[:2]] == [True, False]
+    assert len(certified.rounds) == 1 + ROUNDS and certified.round is certified.rounds[0]
+
+
+def test_after_loosening_too_far_the_next_limit_lies_between() -> None:
+    """Half of the way to the looser limit the device is still fast."""
+    chooser = make_chooser()
+    budget = middle_budget(chooser, 0.25)
+    demands = Demands(budget, 50)
+    device = FakeDevice(lambda ms: 0.8 * ms if ms <= 1.12 * budget else 1.2 * ms)
+    certified = certify(best_seeker(chooser, demands), demands, device, ROUNDS, FLOOR)
+    assert [done.fits for done in certified.rounds[:2]] == [True, False]
+    assert certified.rounds[2].limit_ms == pytest.approx(budget * np.sqrt(1.25), rel=0.02)
+    assert certified.round.fits and certified.round.pick.score > certified.rounds[0].pick.score
+
+
+def test_operations_that_are_merged_leave_room_that_is_used() -> None:
+    """The programme counts each of them; what is predicted and measured is a third less."""
+
+    class Merging(FakePredictor):
+        def predict(self, genotype):  # type: ignore[no-untyped-def]
+            ms = super().predict(genotype).ms / 1.5
+            return super().predict(genotype)._replace(ms=ms)
+
+    scores = random_scores(DARTS, np.random.default_rng(0), tied=False)
+    chooser = Chooser(DARTS, scores, make_targets([SMALL], Merging), 0.9)
+    demands = Demands(middle_budget(chooser, 0.1), 50)
+    certified = certify(best_seeker(chooser, demands), demands, FakeDevice(lambda ms: ms / 1.5), ROUNDS, FLOOR)
+    assert certified.rounds[0].measured.p50_ms < 0.7 * demands.budget_ms
+    assert certified.round.measured.p50_ms > 0.9 * demands.budget_ms
+
+
+def test_near_misses_do_not_go_on_for_ever() -> None:
+    """Every network is measured just over the budget until the limit is 3 % lower: plain ratios would creep."""
+    chooser = make_chooser()
+    budget = middle_budget(chooser, 0.25)
+    demands = Demands(budget, 50)
+    device = FakeDevice(lambda ms: 1.0001 * budget if ms > 0.97 * budget else ms)
+    certified = certify(best_seeker(chooser, demands), demands, device, ROUNDS, FLOOR)
+    assert certified.round.measured.p50_ms <= budget
+    assert 2 <= len(certified.rounds) <= 4
+    assert certified.round.predicted_ms > 0.9 * budget  # and not the fastest network, for want of rounds
+
+
+def test_every_miss_aims_lower_than_the_measured_bias_asks() -> None:
+    chooser = make_chooser()
+    demands = Demands(middle_budget(chooser, 0.25), 50)
+    device = FakeDevice(lambda ms: 1.0001 * demands.budget_ms)
+    with pytest.raises(OverBudget) as error:
+        certify(best_seeker(chooser, demands), demands, device, ROUNDS, FLOOR)
+    *rounds, _ = error.value.rounds
+    corrected = [demands.budget_ms * tried.predicted_ms / tried.measured.p50_ms for tried in rounds]
+    aims = [now.limit_ms / plain for now, plain in zip(rounds[1:], corrected[:-1], strict=True)]
+    assert aims == pytest.approx([1.0, 0.99, 0.97, 0.93, 0.85], rel=1e-12)
+
+
+def test_never_fitting_is_proven_with_the_fastest_network() -> None:
+    chooser = make_chooser()
+    demands = Demands(middle_budget(chooser, 0.5), 50)
+    device = FakeDevice(lambda ms: 2 * demands.budget_ms + ms)
+    with pytest.raises(OverBudget) as error:
+        certify(best_seeker(chooser, demands), demands, device, ROUNDS, FLOOR)
+    assert error.value.exit_code == 3
+    costs = chooser.targets[0].latency
+    fastest = cheapest_genotype(DARTS, costs)
+    assert costs.of(device.calls[-1]) == pytest.approx(costs.of(fastest), rel=1e-12)
+    best_ms = 2 * demands.budget_ms + costs.of(fastest)
+    assert f"{best_ms:.3g} ms" in str(error.value)
+    assert len(error.value.rounds) == len(device.calls) == len({str(g.record()) for g in device.calls})
+
+
+def test_a_budget_that_is_predicted_infeasible_is_still_measured() -> None:
+    chooser = make_chooser()
+    demands = Demands(0.98 * middle_budget(chooser, 0.0), 50)
+    certified = certify(best_seeker(chooser, demands), demands, FakeDevice(lambda ms: 0.95 * ms), ROUNDS, FLOOR)
+    assert len(certified.rounds) == 1
+    assert certified.round.fits
+
+
+def test_the_number_of_rounds_is_kept() -> None:
+    chooser = make_chooser()
+    demands = Demands(middle_budget(chooser, 0.5), 50)
+    device = FakeDevice(lambda ms: 1.0001 * demands.budget_ms)
+    with pytest.raises(OverBudget):
+        certify(best_seeker(chooser, demands), demands, device, max_rounds=2, max_noise_floor=FLOOR)
+    assert len(device.calls) == 3 + 1  # first, two corrections, and the fastest
+
+
+def test_noise_is_measured_again_and_then_refused() -> None:
+    chooser = make_chooser()
+    demands = Demands(middle_budget(chooser, 0.5), 50)
+    calm_at_last = FakeDevice(lambda ms: 0.99 * ms, [0.2, 0.3, 0.04])
+    certified = certify(best_seeker(chooser, demands), demands, calm_at_last, ROUNDS, FLOOR)
+    assert certified.rounds[0].measured.noise_floor == 0.04
+    loud = FakeDevice(lambda ms: 0.99 * ms, [0.2, 0.3, 0.06, 0.3, 0.2, 0.4, 0.01])
+    with pytest.raises(PromiseBroken, match=r"6\.0% at best where"):
+        certify(best_seeker(chooser, demands), demands, loud, ROUNDS, FLOOR)
+    assert len(loud.calls) == 6
+
+
+def test_argmax_is_measured_and_refused_when_it_is_over() -> None:
+    chooser = make_chooser()
+    argmax = chooser.choose(Demands(1e6, 50))
+    assert argmax is not None
+    for over, fits in ((0.9, True), (1.3, False)):
+        demands = Demands(argmax.predicted.ms / over, 50)
+        seeker = argmax_seeker(chooser, demands, argmax.genotype)
+        device = FakeDevice(lambda ms: ms)
+        if fits:
+            assert certify(seeker, demands, device, ROUNDS, FLOOR).round.pick.genotype == argmax.genotype
+        else:
+            with pytest.raises(OverBudget, match=f"{argmax.predicted.ms:.3g} ms"):
+                certify(seeker, demands, device, ROUNDS, FLOOR)
+        assert len(device.calls) == 1
+
+
+def test_a_prediction_below_zero_is_corrected_by_a_shift() -> None:
+    """A table with a large negative constant: every prediction is negative, the device is as it is."""
+    chooser = make_chooser()
+    target = chooser.targets[0]
+    off = middle_budget(chooser, 1.0)
+    shifted = replace(target, predictor=Shifted(off), latency=Shifted(off).costs())
+    low = Chooser(DARTS, random_scores(DARTS, np.random.default_rng(0), tied=False), [shifted], 0.9)
+    demands = Demands(middle_budget(chooser, 0.25), 50)
+    certified = certify(best_seeker(low, demands), demands, FakeDevice(lambda ms: ms), ROUNDS, FLOOR)
+    assert [done.fits for done in certified.rounds] == [False, True]
+    assert certified.rounds[1].limit_ms == pytest.approx(demands.budget_ms - off, abs=1e-9)
+
+
+class Shifted(FakePredictor):
+    def __init__(self, off_ms: float) -> None:
+        super().__init__(SMALL)
+        self._costs = self._costs._replace(fixed=self._costs.fixed - off_ms)
+
+
+@pytest.mark.parametrize(("first_share", "measured_twice"), [(0.99, True), (0.979, False), (1.01, False)])
+def test_a_close_call_is_measured_twice_and_the_slower_counts(first_share: float, measured_twice: bool) -> None:
+    """With a noise floor of 1 %, what fits by less than 2 % is close; the second time it takes 3 % longer."""
+    pick = make_chooser().choose(Demands(1e9, 50))
+    assert pick is not None
+    factors = iter([first_share, 1.03 * first_share])
+    device = FakeDevice(lambda ms: next(factors) * ms)
+    measured = time_network(device, SMALL, pick.genotype, Demands(pick.predicted.ms, 50), FLOOR)
+    assert len(device.calls) == 1 + measured_twice
+    slower = 1.03 if measured_twice else 1.0
+    assert measured.p50_ms == pytest.approx(slower * first_share * pick.predicted.ms)
