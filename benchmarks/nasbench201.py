@@ -12,13 +12,14 @@ Regret = best feasible accuracy − found. Searches are kept in the work folder 
 import argparse
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.nasbench201_search import DEFAULT, METHODS, Labor, Race, run_search_once
+from benchmarks.nasbench201_search import DEFAULT, METHODS, Labor, run_search_once
 from benchmarks.nasbench201_tables import (
     SPACE,
     Array,
@@ -34,19 +35,24 @@ from pipeline.budget.integer_programme import Scores
 from pipeline.budget.targets import Demands, make_targets
 from pipeline.config import DiscretizeConfig
 from pipeline.latency.measured import Measured
+from pipeline.selection.budgets import Rules, best_seeker, select
 from pipeline.selection.chooser import Chooser
-from pipeline.selection.evolution import Climber
-from pipeline.selection.outcome import Judge, Rules, best_seeker, select
-from pipeline.selection.promise import AtDepth, Untrained, Worth
-from pipeline.selection.refinement import Guide
-from pipeline.space.costs import mac_costs
+from pipeline.selection.evidence import Evidence, tau_of
+from pipeline.selection.evolution import Evolution
+from pipeline.selection.pool import Pool, feasible_networks
+from pipeline.selection.short_training import train_shortly
+from pipeline.selection.sources import Measure, Sources, measure_alpha, measure_size, measure_zero_cost
+from pipeline.selection.structure import additive_scores
+from pipeline.selection.trials import Ledger, TrainingBudget, gather_evidence
+from pipeline.space.choices import Choices, genotype_of
+from pipeline.space.costs import Costs, mac_costs
 from pipeline.space.genotype import Genotype
 from pipeline.space.skeleton import Skeleton
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 TARGET = Skeleton(SPACE.name, cells=15, channels=16, resolution=32, classes=10)
 QUANTILES = (10, 25, 50, 75)
-LEAST_MS, FITTED_CELLS, MAX_LOOKUPS = 0.05, 200, 10
+LEAST_MS, FITTED_CELLS, MAX_LOOKUPS, POOL = 0.05, 200, 10, 96
 
 
 class Bench(NamedTuple):
@@ -95,33 +101,25 @@ class Lookups:
 
 
 class Way(NamedTuple):
-    """A way to choose: scores, how to find networks that are worth more than their sums, and how to compare them."""
+    """A way to choose: scores of choices, and an evolution by scores of whole cells."""
 
     title: str
     scores: Scores
-    guide: Guide | None = None
-    judge: Judge | None = None
+    evolution: Evolution | None = None
 
 
 def run_case(bench: Bench, device: FittedDevice, way: Way, budget_ms: float, options: argparse.Namespace) -> Case:
     """Select under one budget as the product does."""
     chooser = Chooser(SPACE, way.scores, make_targets([TARGET], lambda _: device), score_share=0.0)
     lookups, demands = Lookups(bench.latency), Demands(budget_ms, 50)
-    rules = Rules(
-        max_rounds=options.rounds,
-        max_noise_floor=0.05,
-        candidates=options.candidates,
-        difference=options.difference,
-        judge=way.judge,
-        guide=way.guide,
-    )
+    rules = Rules(max_rounds=options.rounds, max_noise_floor=0.05, evolution=way.evolution)
     outcome = select(chooser, best_seeker(chooser, demands), demands, lookups.measure, rules)
     accuracy = dict(zip(map(name_of, bench.cells), bench.accuracy, strict=True))
     feasible = bench.feasible(budget_ms)
     best = float(bench.accuracy[feasible].max())
     costs = mac_costs(TARGET)
     macs = np.array([costs.of(bench.cells[index]) for index in feasible])
-    found = name_of(outcome.chosen.pick.genotype)
+    found = name_of(outcome.chosen.genotype)
     first = next(iter(lookups.asked.values()))
     return Case(
         bench.latency.name,
@@ -169,40 +167,63 @@ def report_cases(title: str, cases: Sequence[Case]) -> Iterator[str]:
 
 def report_selection(options: argparse.Namespace, labor: Labor, accuracy: Column) -> Iterator[str]:
     """What each way of choosing buys, for every seed; under "unlimited" the cell without any budget."""
+    cells = all_cells()
+    reached = np.array([accuracy.of[name_of(cell)] for cell in cells])
     for seed in options.seeds:
         found = run_search_once(labor, DEFAULT, seed, options.alpha_lr).scores()
-        images = next(labor.material(seed).training()).images[:32]
-        untrained = Untrained(labor.skeleton, images, seed, options.untrained_samples)
-        at_depth = AtDepth(labor.skeleton, images, seed)
-        both = Worth(SPACE, found, untrained, options.untrained_weight)
-        alone = Worth(SPACE, found, untrained, 1e6)
-        ways = [
-            Way("alpha", found),
-            Way("untrained, sums", alone.scores),
-            Way(
-                "untrained, climbing",
-                alone.scores,
-                Guide(Climber(SPACE, alone, options.untrained_asks, seed), at_depth.places),
-            ),
-            Way("alpha and untrained, sums", both.scores),
-            Way(
-                "alpha and untrained, climbing",
-                both.scores,
-                Guide(Climber(SPACE, both, options.untrained_asks, seed), at_depth.places),
-            ),
-        ]
-        if options.race_steps:
-            race = Race(labor, seed, options.race_steps, lr=options.race_lr)
+        noise = {name: np.random.default_rng(seed).normal(size=score.shape) for name, score in found.items()}
+        ways = [Way("alpha", found), Way("random alpha", noise)]
+        if options.evidence_minutes:
             ways += [
-                Way("alpha, race", found, judge=race),
-                ways[-1]._replace(title=f"{ways[-1].title}, race", judge=race),
+                _evidence_way(options, labor, seed, "evidence without alpha", None),
+                _evidence_way(options, labor, seed, "evidence", found),
             ]
         for way in (way for way in ways if options.ways in way.title):
             yield ""
             start = time.process_time()
             cases = list(select_everywhere(options, way, accuracy))
             minutes = (time.process_time() - start) / 60
-            yield from report_cases(f"{way.title}, seed {seed}, {minutes:.0f} min", cases)
+            costs = Costs(0.0, way.scores)
+            tau = tau_of(np.array([costs.of(cell) for cell in cells]), reached)
+            yield from report_cases(f"{way.title}, seed {seed}, {minutes:.0f} min, tau of sums {tau:.2f}", cases)
+
+
+def _evidence_way(options: argparse.Namespace, labor: Labor, seed: int, title: str, found: Scores | None) -> Way:
+    """As `pipeline discretize` judges: a pool without limits, short trainings, and the scores that follow."""
+    material, skeleton = labor.material(seed), labor.skeleton
+    images = next(material.training()).images[:32]
+    measures: list[Measure] = [measure_size(TARGET), measure_zero_cost(skeleton, TARGET.cells, images, seed)]
+    if found is not None:
+        measures.insert(0, measure_alpha(found))
+    sources = Sources(measures)
+    pool = Pool(SPACE, tuple(feasible_networks(SPACE, (), POOL, seed)))
+    trained = replace(skeleton, cells=options.evidence_cells)
+    ledger = Ledger(
+        labor.work / f"evidence-seed{seed}.jsonl",
+        f"{trained}-{options.evidence_steps}-{options.evidence_minutes}",
+        lambda one: train_shortly(trained, one, material, options.evidence_steps),
+    )
+    evidence = gather_evidence(pool, sources, ledger, TrainingBudget(options.evidence_minutes, 200))
+    ledger.close()
+    print(
+        "\n".join(
+            f"- {s.source}: {s.tau:+.2f} ({s.low:+.2f} … {s.high:+.2f}), {s.weight}" for s in evidence.standings()
+        )
+    )
+    return Way(title, *_scores_of(evidence, sources, pool, options.evaluations, seed))
+
+
+def _scores_of(
+    evidence: Evidence, sources: Sources, pool: Pool, evaluations: int, seed: int
+) -> tuple[Scores, Evolution]:
+    idle = [name for name, weight in zip(evidence.names, evidence.weights, strict=True) if not weight]
+    heard = sources.without(idle)
+
+    def score(choices: Choices) -> float:
+        return float(evidence.predict(heard.look([genotype_of(SPACE, choices)])).mean[0])
+
+    sums = additive_scores(SPACE, pool.networks, evidence.predict(heard.look(pool.networks)).mean)
+    return sums, Evolution(SPACE, score, evaluations, seed)
 
 
 def report_table3(options: argparse.Namespace, labor: Labor, accuracy: Column) -> Iterator[str]:
@@ -244,16 +265,11 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--alpha-lr", type=float, default=0.03)
     parser.add_argument("--minutes", type=float, default=15.0, help="time limit of one search")
     parser.add_argument("--rounds", type=int, default=DiscretizeConfig().max_rounds)
-    parser.add_argument("--race-steps", type=int, default=0, help="steps of the race's first heat; 0 for no race")
-    parser.add_argument("--race-lr", type=float, default=0.05)
     product = DiscretizeConfig()
-    parser.add_argument(
-        "--candidates", type=int, default=product.candidates, help="cells compared or looked up in turn"
-    )
-    parser.add_argument("--difference", type=int, default=1, help="choices in which they differ, in a race")
-    parser.add_argument("--untrained-weight", type=float, default=product.untrained_weight)
-    parser.add_argument("--untrained-samples", type=int, default=product.untrained_samples)
-    parser.add_argument("--untrained-asks", type=int, default=product.untrained_asks)
+    parser.add_argument("--evidence-minutes", type=float, default=product.evidence_minutes)
+    parser.add_argument("--evidence-steps", type=int, default=product.evidence_steps)
+    parser.add_argument("--evidence-cells", type=int, default=6)
+    parser.add_argument("--evaluations", type=int, default=product.evaluations)
     parser.add_argument("--ways", default="", help="only ways to choose with this in their title")
     parser.add_argument("--parts", default="select", help="select, table3")
     parser.add_argument("--work", type=Path, default=Path("runs/benchmarks/nasbench201"))

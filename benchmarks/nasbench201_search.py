@@ -1,14 +1,13 @@
 """The searches behind benchmarks.nasbench201: one per method and seed, within a time limit, kept on disk."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
-from benchmarks.nasbench201_tables import SPACE, name_of
+from benchmarks.nasbench201_tables import SPACE
 from pipeline.budget.integer_programme import Scores
 from pipeline.budget.limits import Limit
 from pipeline.config import ComputeConfig, DataConfig, SearchConfig
@@ -18,13 +17,10 @@ from pipeline.search.engine import Search
 from pipeline.search.loop import SearchFiles, run_search
 from pipeline.search.objective import Constraint
 from pipeline.search.preview import preview_search
-from pipeline.selection.candidate import Pick
-from pipeline.selection.comparison import Material, Trial
-from pipeline.selection.outcome import Judgement
-from pipeline.selection.race import run_race
+from pipeline.selection.short_training import Material
 from pipeline.space.alphas import Alphas, read_alphas, write_alphas
 from pipeline.space.costs import mac_costs
-from pipeline.space.extremes import dearest_genotype
+from pipeline.space.extremes import costliest_genotype
 from pipeline.space.genotype import Genotype
 from pipeline.space.score import argmax_genotype, relative_prices
 from pipeline.space.skeleton import Skeleton
@@ -135,9 +131,9 @@ def _settings(labor: Labor, variant: Variant, alpha_lr: float, epochs: int) -> S
 
 
 def _make_search(labor: Labor, variant: Variant, seed: int, alpha_lr: float, epochs: int) -> Search:
-    """Without a budget: the limit is the dearest cell."""
+    """Without a budget: the limit is the costliest cell."""
     costs = mac_costs(labor.skeleton)
-    limit = Limit("max_macs", costs, costs.of(dearest_genotype(SPACE, costs)), "MACs")
+    limit = Limit("max_macs", costs, costs.of(costliest_genotype(SPACE, costs)), "MACs")
     constraint = Constraint(SPACE, (limit,), tuple(relative_prices(SPACE, costs)), "off")
     settings = _settings(labor, variant, alpha_lr, epochs)
     return Search(settings, ComputeConfig(seed=seed), labor.data(seed), labor.skeleton, constraint, CPU)
@@ -146,43 +142,3 @@ def _make_search(labor: Labor, variant: Variant, seed: int, alpha_lr: float, epo
 def _affordable_epochs(labor: Labor, variant: Variant, seed: int, alpha_lr: float) -> int:
     epoch_s = preview_search(_make_search(labor, variant, seed, alpha_lr, 1)).eta_s
     return max(1, math.floor(60 * labor.minutes / epoch_s))
-
-
-class Race:
-    """The product's race. Losses are kept on disk: cells come again under other budgets, and after a stop."""
-
-    def __init__(self, labor: Labor, seed: int, first_steps: int, lr: float) -> None:
-        self._labor, self._first_steps, self._lr = labor, first_steps, lr
-        self._material = labor.material(seed)
-        size = f"{labor.cells}x{labor.channels}"
-        self._path = labor.work / f"losses-{size}-batch{labor.batch_size}-lr{lr:g}-seed{seed}.json"
-        self.losses: dict[str, dict[str, float]] = read_json(self._path) if self._path.is_file() else {}
-        self._runners: dict[str, _KnownTrial] = {}
-
-    def __call__(self, picks: Sequence[Pick]) -> list[Judgement]:
-        for pick in picks:
-            self._runners.setdefault(name_of(pick.genotype), _KnownTrial(self, pick.genotype))
-        results = run_race([self._runners[name_of(pick.genotype)] for pick in picks], self._first_steps)
-        return [Judgement(result.loss, result.place, result.steps) for result in results]
-
-    def start(self, genotype: Genotype) -> Trial:
-        return Trial(self._labor.skeleton, genotype, self._material, self._lr)
-
-    def keep(self, name: str, steps: int, loss: float) -> None:
-        self.losses.setdefault(name, {})[str(steps)] = loss
-        write_json(self._path, self.losses)
-
-
-class _KnownTrial:
-    """A trial that trains only for losses that are not on disk."""
-
-    def __init__(self, race: Race, genotype: Genotype) -> None:
-        self._race, self._genotype = race, genotype
-        self._trial: Trial | None = None
-
-    def loss_after(self, steps: int) -> float:
-        name = name_of(self._genotype)
-        if str(steps) not in self._race.losses.get(name, {}):
-            self._trial = self._trial or self._race.start(self._genotype)
-            self._race.keep(name, steps, self._trial.loss_after(steps))
-        return self._race.losses[name][str(steps)]

@@ -30,14 +30,14 @@ from pipeline.latency.predictor import Predictor
 from pipeline.latency.profiling import profile_device
 from pipeline.latency.table import find_table, table_name
 from pipeline.latency.validity import describe_validation
+from pipeline.selection.budgets import best_seeker
 from pipeline.selection.certification import certify
 from pipeline.selection.chooser import Chooser
 from pipeline.selection.measuring import NetworkTimer
-from pipeline.selection.outcome import best_seeker
 from pipeline.space.cells import Space
 from pipeline.space.choices import choices_cost
 from pipeline.space.costs import Costs, mac_costs, param_costs
-from pipeline.space.extremes import cheapest_genotype, dearest_genotype
+from pipeline.space.extremes import cheapest_genotype, costliest_genotype
 from pipeline.space.genotype import genotype_from_record
 from pipeline.space.skeleton import Skeleton
 from pipeline.space.spaces import space_named
@@ -115,7 +115,7 @@ def _solve_once(space: Space, macs: Costs, params: Costs, seed: int, asked: int)
 
 
 def _between(space: Space, costs: Costs, share: float) -> float:
-    low, high = costs.of(cheapest_genotype(space, costs)), costs.of(dearest_genotype(space, costs))
+    low, high = costs.of(cheapest_genotype(space, costs)), costs.of(costliest_genotype(space, costs))
     return low + share * (high - low)
 
 
@@ -172,18 +172,18 @@ def _certify_case(case: int, cases: int, target: Target, timer: NetworkTimer, fl
             say(f"case {case}: {error}")
     else:
         raise SystemExit("gave up; finished cases are kept, start again when the machine is quieter")
-    chosen, first = certified.round, certified.rounds[0]
+    chosen, first = certified.best, certified.tried[0]
     return {
         "case": case,
         "budget_ms": demands.budget_ms,
-        "genotype": chosen.pick.genotype.record(),
-        "predicted_ms": chosen.predicted_ms,
-        "measured_ms": chosen.measured.p50_ms,
-        "noise_floor": chosen.measured.noise_floor,
-        "rounds": len(certified.rounds),
-        "first_over": first.measured.p50_ms > demands.budget_ms,
-        "binding": chosen.pick.share < 1 - 1e-9,
-        "share": chosen.pick.share,
+        "genotype": chosen.genotype.record(),
+        "predicted_ms": chosen.predicted.ms,
+        "measured_ms": chosen.timing.p50_ms,
+        "noise_floor": chosen.timing.noise_floor,
+        "rounds": len(certified.tried),
+        "first_over": first.timing.p50_ms > demands.budget_ms,
+        "binding": chosen.share < 1 - 1e-9,
+        "share": chosen.share,
     }
 
 

@@ -194,6 +194,23 @@ def run(
 
 
 @app.command()
+def rank(
+    genotypes: Annotated[Path, typer.Option(help="A file with one genotype per line.")],
+    config: ConfigFile = CONFIG_FILE,
+    run: RunName = RUN_NAME,
+    minutes: Annotated[float | None, setting("discretize", "evidence_minutes", "--minutes")] = None,
+    json: AsJson = False,
+) -> None:
+    """Say which of several genotypes is best on this run's data, with the evidence."""
+    from pipeline.console import print_ranking
+    from pipeline.runner.opening import open_run
+    from pipeline.stages.rank import rank as rank_genotypes
+
+    context = open_run(config, run, {"discretize": {"evidence_minutes": minutes}}, remember=False)
+    print_ranking(rank_genotypes(context, genotypes), json)
+
+
+@app.command()
 def inspect(
     genotype: Annotated[Path | None, typer.Option(help="A genotype file.")] = None,
     run: Annotated[str | None, typer.Option("--run", help="A run that has chosen its network.")] = None,

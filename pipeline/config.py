@@ -177,23 +177,14 @@ class DiscretizeConfig(Section):
     """Widths to choose from, likewise; empty for [target] channels. `pipeline profile` times every size named here."""
     score_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.9
     """A larger network is taken while its cell keeps this share of what the search found (random 0, best 1)."""
-    untrained_weight: NonNegative = 3.0
-    """How much networks are worth for what they promise untrained (flow, activations, multiply-adds), beside the
-    log-odds of the search, which outweigh it once it has decided; 0 does not look at untrained networks."""
-    untrained_samples: Count = 128
-    """Random networks beside which a promise is seen, and which explain that of every choice."""
-    untrained_asks: CountOrZero = 256
-    """Networks that may fit and are asked for their own promise, from the best sums of choices on, changed choice by
-    choice; the most promising are then compared at the target's depth. 0 takes the best sum."""
-    rescoring: Literal["none", "supernet", "race"] = "none"
-    """Compare several cells on validation data: with the supernet's weights, or by a race of short trainings at the
-    supernet's size."""
-    candidates: Annotated[int, Field(ge=2)] = 8
-    """How many cells are compared then, and at most measured to find one that fits."""
-    difference: Count = 3
-    """In how many choices they differ from each other at least."""
-    race_steps: Count = 100
-    """Training steps of the race's first heat; every heat halves the field and doubles the steps."""
+    evidence_minutes: Annotated[float, Field(ge=0.0, le=10_000.0)] = 20.0
+    """Minutes of short trainings of candidates (on one process), by which every source of judgement (alpha, zero-cost
+    proxies, the supernet's loss, size, structure) earns its weight; 0 trusts the search's alpha alone."""
+    evidence_steps: Count = 1000
+    """Steps of one short training."""
+    evaluations: CountOrZero = 256
+    """Networks whose score as a whole is evaluated on the way to the best one that may fit; 0 takes the best sum of
+    choices."""
 
 
 class RetrainConfig(Section):

@@ -48,6 +48,15 @@ def print_result(record: Mapping[str, Any], as_json: bool) -> None:
         sys.stdout.write(f"{name:<{width}}  {'–' if value is None else shown}\n")
 
 
+def print_ranking(record: Mapping[str, Any], as_json: bool) -> None:
+    """A ranking on stdout: one JSON object in the order given, or a line per genotype, the best first."""
+    if as_json:
+        print_result(record, as_json)
+        return
+    for row in sorted(record["genotypes"], key=lambda row: -row["score"]):
+        sys.stdout.write(f"line {row['line']:<6} score {row['score']:+.3f}\n")
+
+
 class Bar(Progress):
     """A progress bar; where there is no terminal to draw it, a line every half minute."""
 

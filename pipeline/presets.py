@@ -22,6 +22,7 @@ _PRESETS: dict[str, dict[str, dict[str, Any]]] = {
         "target": {"budget_ms": 0.3, "max_noise_floor": 0.25},
         "profile": {"validate_networks": 6},
         "search": {"channels": 4, "batch_size": 32, "epochs": 5, "alpha_lr": 0.03, "allow_unvalidated": True},
+        "discretize": {"evidence_minutes": 0.5},
         "retrain": {
             "epochs": 12,
             "batch_size": 64,

@@ -95,6 +95,11 @@ class RunDir:
         return self.root / "discretize" / "selection.json"
 
     @property
+    def evidence(self) -> Path:
+        """The short trainings behind a selection."""
+        return self.root / "discretize" / "evidence.jsonl"
+
+    @property
     def certificate(self) -> Path:
         return self.root / "discretize" / "certificate.json"
 

@@ -36,8 +36,9 @@ SMALLER = {
     "rounds = 30": "rounds = 5",
     "epochs = 5": "epochs = 2",
     "alpha_lr = 0.03": "alpha_lr = 0.2",
-    "untrained_samples = 128": "untrained_samples = 16",
-    "untrained_asks = 256": "untrained_asks = 16",
+    "evidence_minutes = 0.5": "evidence_minutes = 0.01",
+    "evidence_steps = 1000": "evidence_steps = 5",
+    "evaluations = 256": "evaluations = 16",
     "epochs = 12": "epochs = 6",
     "checkpoint_s = 60.0": "checkpoint_s = 1.0",
 }
@@ -160,8 +161,8 @@ def test_corrupted_alphas_score_lower(project: Path, tmp_path: Path) -> None:
     work = tmp_path / "work"
     shutil.copytree(project, work)
     settings = (work / "pipeline.toml").read_text()
-    assert "untrained_weight = 3.0" in settings
-    (work / "pipeline.toml").write_text(settings.replace("untrained_weight = 3.0", "untrained_weight = 0.0"))
+    assert "evidence_minutes = 0.01" in settings
+    (work / "pipeline.toml").write_text(settings.replace("evidence_minutes = 0.01", "evidence_minutes = 0.0"))
     pipeline(work, "discretize", "--run", "demo")
     found = read_alphas(work / "runs" / "demo" / "search" / "alphas.safetensors")
     genotype = read_genotype(genotype_of(work, "demo"))

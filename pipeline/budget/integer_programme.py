@@ -215,7 +215,7 @@ def best_candidates(
 ) -> Iterator[Solution]:
     """Up to `count` solutions in falling score, each unlike all `known` and earlier ones in `difference` choices.
 
-    Only choices that can be felt at the output count, so that a copy with another idle edge is no candidate.
+    Only choices that have an effect at the output count, so that a copy with another idle edge is no candidate.
     """
     cuts = [_apart(programme, solution, difference) for solution in known]
     for _ in range(count):
@@ -227,5 +227,5 @@ def best_candidates(
 
 
 def _apart(programme: Programme, solution: Solution, difference: int) -> Cut:
-    felt = effective_choices(programme.space, solution.choices)
-    return Cut(felt, max(len(felt) - difference, 0))
+    effective = effective_choices(programme.space, solution.choices)
+    return Cut(effective, max(len(effective) - difference, 0))

@@ -75,7 +75,7 @@ def assemble(order: Order) -> dict[str, Any]:
 
 
 def _try_int8(order: Order, export: Export) -> dict[str, Any]:
-    """The int8 file beside the other if it is worth it, and in any case the figures and the reason."""
+    """The int8 file beside the other if it is better, and in any case the figures and the reason."""
     path = export.folder / "model.int8.onnx"
     try:
         with writing(path) as part:

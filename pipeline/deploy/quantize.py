@@ -1,4 +1,4 @@
-"""int8: static quantization of a deployed file, and the decision whether it is worth shipping."""
+"""int8: static quantization of a deployed file, and the decision whether to ship it."""
 
 import tempfile
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ def quantize(source: Path, target: Path, calibration: Iterable[Tensor]) -> None:
 
 
 class Rating(NamedTuple):
-    """What a file is worth: accuracy on the test set, latency on the target."""
+    """How good a file is: accuracy on the test set, latency on the target."""
 
     accuracy: float
     measured: Measured

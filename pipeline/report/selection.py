@@ -1,15 +1,18 @@
 """What discretize shows a person: one row per budget, and what the classic cut would have taken."""
 
+from collections.abc import Sequence
+
 from rich import box
 from rich.table import Table
 
-from pipeline.selection.candidate import Pick
-from pipeline.selection.sweep import Sweep
+from pipeline.selection.budgets import Sweep
+from pipeline.selection.candidate import Candidate
+from pipeline.selection.evidence import Standing
 
 _HEADINGS = ("budget", "measured", "predicted", "noise", "size", "M MACs", "score", "rounds")
 
 
-def summarize(sweep: Sweep, argmax: Pick, chosen_ms: float) -> Table:
+def summarize(sweep: Sweep, argmax: Candidate, chosen_ms: float) -> Table:
     """Budgets with their certified networks; an arrow marks the one that is trained.
 
     Latencies in ms, sizes as cells × channels, scores as their place between a random (0 %) and the best cell.
@@ -24,7 +27,7 @@ def summarize(sweep: Sweep, argmax: Pick, chosen_ms: float) -> Table:
     for heading in _HEADINGS:
         table.add_column(heading, justify="right", overflow="fold")
     for outcome in sweep.outcomes:
-        demands, chosen, measured = outcome.demands, outcome.chosen.pick, outcome.chosen.measured
+        demands, chosen, measured = outcome.demands, outcome.chosen, outcome.chosen.timing
         mark = "→ " if demands.budget_ms == chosen_ms else ""
         table.add_row(
             f"{mark}{demands.budget_ms:g}",
@@ -32,7 +35,7 @@ def summarize(sweep: Sweep, argmax: Pick, chosen_ms: float) -> Table:
             f"{chosen.predicted.ms:.3f}",
             f"{measured.noise_floor:.1%}",
             *_sizes(chosen),
-            str(len(outcome.rounds)),
+            str(len(outcome.tried)),
         )
     for budget_ms in sorted(sweep.refusals):
         table.add_row(f"{budget_ms:g}", "over")
@@ -40,6 +43,18 @@ def summarize(sweep: Sweep, argmax: Pick, chosen_ms: float) -> Table:
     return table
 
 
-def _sizes(pick: Pick) -> tuple[str, str, str]:
+def show_evidence(standings: Sequence[Standing]) -> Table:
+    """What each source of judgement was found to tell on this data."""
+    table = Table(
+        title="Evidence from short trainings", title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
+    for heading in ("source", "rank correlation", "95 %", "weight"):
+        table.add_column(heading, justify="left" if heading == "source" else "right")
+    for source, tau, low, high, weight in standings:
+        table.add_row(source, f"{tau:+.2f}", f"{low:+.2f} … {high:+.2f}", "" if weight is None else f"{weight:.2f}")
+    return table
+
+
+def _sizes(pick: Candidate) -> tuple[str, str, str]:
     skeleton = pick.target.skeleton
     return f"{skeleton.cells} × {skeleton.channels}", f"{pick.macs / 1e6:.2f}", f"{pick.share:.1%}"

@@ -102,6 +102,16 @@ def broadcast(value: T) -> T:
     return box[0]
 
 
+def gather(value: T) -> list[T]:
+    """The values of all ranks, in their order, on every rank."""
+    if world().size == 1:
+        return [value]
+    box: list[T] = [value] * world().size
+    with peers_watched():
+        dist.all_gather_object(box, value)
+    return box
+
+
 def wait_for_all() -> None:
     """Go on when all ranks are here."""
     if world().size > 1:

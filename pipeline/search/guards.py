@@ -26,8 +26,8 @@ class ArchitectureReport:
     genotype: Genotype
     skip_share: float
     """Share of the selected operations that are skip_connect or none."""
-    dearest_share: float
-    """Share of the selected operations that are the dearest of their edge."""
+    costliest_share: float
+    """Share of the selected operations that are the costliest of their edge."""
     margin_mean: float
     """Mean over edges of the largest weight minus the second largest."""
     margin_min: float
@@ -39,8 +39,8 @@ class ArchitectureReport:
         """Which end the architecture has run to, if any."""
         if self.skip_share >= _COLLAPSED_SHARE:
             return f"{self.skip_share:.0%} of the selected operations are skips or none"
-        if self.dearest_share >= _COLLAPSED_SHARE:
-            return f"{self.dearest_share:.0%} of the selected operations are the dearest of their edge"
+        if self.costliest_share >= _COLLAPSED_SHARE:
+            return f"{self.costliest_share:.0%} of the selected operations are the costliest of their edge"
         return None
 
     def record(self) -> dict[str, Any]:
@@ -56,18 +56,18 @@ def report_architecture(constraint: Constraint, alphas: Sequence[Tensor]) -> Arc
     entropies = torch.cat([torch.special.entr(w).sum(-1) / torch.tensor(float(w.shape[-1])).log() for w in weights])
     selected = [(kind, kept) for kind in space.kinds for kept in genotype.kept(kind)]
     free = sum(kept.operation in _FREE for _, kept in selected)
-    dear = sum(kept.operation == _dearest(constraint, kind, kept.edge) for kind, kept in selected)
+    dear = sum(kept.operation == _costliest(constraint, kind, kept.edge) for kind, kept in selected)
     return ArchitectureReport(
         genotype,
         skip_share=free / len(selected),
-        dearest_share=dear / len(selected),
+        costliest_share=dear / len(selected),
         margin_mean=float(margins.mean()),
         margin_min=float(margins.min()),
         entropy=float(entropies.mean()),
     )
 
 
-def _dearest(constraint: Constraint, kind: CellKind, edge: int) -> str | None:
+def _costliest(constraint: Constraint, kind: CellKind, edge: int) -> str | None:
     if not constraint.limits:
         return None
     return kind.operations[int(constraint.limits[0].costs.choices[kind.name][edge].argmax())]

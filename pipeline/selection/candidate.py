@@ -1,23 +1,34 @@
-"""A network that selection considers."""
+"""A network that selection considers, and what has become known of it."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from pipeline.budget.targets import Interval, Target
+from pipeline.latency.measured import Measured
 from pipeline.space.choices import Choices
 from pipeline.space.genotype import Genotype
 from pipeline.space.skeleton import Skeleton
 
 
-class Pick(NamedTuple):
-    """A network of a target. `share` is where its score lies between a random cell (0) and the best one (1)."""
+@dataclass(frozen=True)
+class Candidate:
+    """A network of a target, from the score that proposed it to what was measured and decided.
+
+    `share` is where its score lies between a random cell (0) and the best one (1); `gap` by how much a better network
+    could at most exceed it, `seconds` what solving took. `limit_ms`, `measured` and `fits` are there once it was timed
+    against a budget, `verdict` once the budget was decided.
+    """
 
     target: Target
     genotype: Genotype
     choices: Choices
     score: float
     share: float
-    gap: float
-    seconds: float
+    gap: float = 0.0
+    seconds: float = 0.0
+    limit_ms: float | None = None
+    measured: Measured | None = None
+    fits: bool | None = None
+    verdict: str = ""
 
     @property
     def predicted(self) -> Interval:
@@ -33,5 +44,11 @@ class Pick(NamedTuple):
 
     @property
     def identity(self) -> tuple[Skeleton, Choices]:
-        """Two picks with the same identity are the same network."""
+        """Two candidates with the same identity are the same network."""
         return self.target.skeleton, self.choices
+
+    @property
+    def timing(self) -> Measured:
+        """What was measured; asked only of candidates that were timed."""
+        assert self.measured is not None
+        return self.measured

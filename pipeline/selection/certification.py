@@ -10,54 +10,45 @@ fast; so a network that fits by less than twice the noise floor is measured agai
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from pipeline.budget.targets import Demands
 from pipeline.errors import PromiseBroken
 from pipeline.latency.measured import Measured, certain, measure_quietly
-from pipeline.selection.candidate import Pick
+from pipeline.selection.candidate import Candidate
 from pipeline.space.genotype import Genotype
 from pipeline.space.skeleton import Skeleton
 
 _AIM_STEP = 0.01
-# Budget left unused below which looking for a larger network is not worth another measurement.
-_WORTHWHILE_SLACK = 0.02
+# Budget left unused below which looking for a larger network does not pay for another measurement.
+_LEAST_SLACK = 0.02
 _CLOSE_FLOORS = 2
 
 Measure = Callable[[Skeleton, Genotype], Measured]
 
 
-class Round(NamedTuple):
-    """One network that was sought under `limit_ms` and measured."""
-
-    limit_ms: float
-    pick: Pick
-    predicted_ms: float
-    measured: Measured
-    fits: bool
-
-
 class Certified(NamedTuple):
-    """The network that keeps its budget, and how it was found. `factor` is the correction of predicted limits."""
+    """The network that keeps its budget, and all that were measured. `factor` is the correction of predicted limits."""
 
-    round: Round
-    rounds: tuple[Round, ...]
+    best: Candidate
+    tried: tuple[Candidate, ...]
     factor: float
 
 
 class Seeker(NamedTuple):
     """How networks are found: under a corrected limit without those that failed, and the fastest of all."""
 
-    choose: Callable[[float, Sequence[Pick]], Pick | None]
-    fastest: Callable[[], Pick | None]
+    choose: Callable[[float, Sequence[Candidate]], Candidate | None]
+    fastest: Callable[[], Candidate | None]
 
 
 class OverBudget(PromiseBroken):
-    """No network was measured to keep the budget; `rounds` are those that were tried."""
+    """No network was measured to keep the budget; `tried` are those that were measured."""
 
-    def __init__(self, sentence: str, rounds: Sequence[Round]) -> None:
+    def __init__(self, sentence: str, tried: Sequence[Candidate]) -> None:
         super().__init__(sentence)
-        self.rounds = tuple(rounds)
+        self.tried = tuple(tried)
 
 
 def time_network(
@@ -75,11 +66,13 @@ def time_network(
     return measured
 
 
-def try_out(pick: Pick, limit_ms: float, demands: Demands, measure: Measure, max_noise_floor: float) -> Round:
+def measure_candidate(
+    candidate: Candidate, limit_ms: float, demands: Demands, measure: Measure, max_noise_floor: float
+) -> Candidate:
     """A network that was sought under a limit, measured against the budget."""
-    measured = time_network(measure, pick.target.skeleton, pick.genotype, demands, max_noise_floor)
+    measured = time_network(measure, candidate.target.skeleton, candidate.genotype, demands, max_noise_floor)
     fits = bool(measured.at(demands.percentile) <= demands.budget_ms)
-    return Round(limit_ms, pick, pick.predicted.ms, measured, fits)
+    return replace(candidate, limit_ms=limit_ms, measured=measured, fits=fits)
 
 
 def certify(
@@ -87,15 +80,15 @@ def certify(
 ) -> Certified:
     """The best network that is measured at or under the budget; OverBudget when none is.
 
-    With `fills` the budget is used up as far as it is worthwhile; without, the first network that fits is enough.
+    With `fills` the budget is used up as far as that pays for a measurement; without, the first that fits will do.
     """
     search = _Search(demands, measure, max_noise_floor)
     factor = 1.0
     for _ in range(1 + max_rounds):
-        pick = seeker.choose(factor, search.failed)
-        if pick is None or search.knows(pick):
+        candidate = seeker.choose(factor, search.failed)
+        if candidate is None or search.knows(candidate):
             break
-        done = search.try_out(pick, factor)
+        done = search.try_out(candidate, factor)
         if done.fits and not (fills and search.has_slack(done)):
             break
         factor = search.next_factor(done)
@@ -104,8 +97,8 @@ def certify(
         if fastest is not None and not search.knows(fastest):
             search.try_out(fastest, 1.0)
     if search.best is None:
-        raise OverBudget(_explain(demands, search.rounds), search.rounds)
-    return Certified(search.best, tuple(search.rounds), search.corrected(search.best))
+        raise OverBudget(_explain(demands, search.tried), search.tried)
+    return Certified(search.best, tuple(search.tried), search.corrected(search.best))
 
 
 class _Search:
@@ -113,60 +106,62 @@ class _Search:
 
     def __init__(self, demands: Demands, measure: Measure, max_noise_floor: float) -> None:
         self.demands, self._measure, self._max_noise_floor = demands, measure, max_noise_floor
-        self.rounds: list[Round] = []
-        self.best: Round | None = None
+        self.tried: list[Candidate] = []
+        self.best: Candidate | None = None
 
     @property
-    def failed(self) -> list[Pick]:
-        return [tried.pick for tried in self.rounds if not tried.fits]
+    def failed(self) -> list[Candidate]:
+        return [one for one in self.tried if not one.fits]
 
-    def knows(self, pick: Pick) -> bool:
-        return any(tried.pick.identity == pick.identity for tried in self.rounds)
+    def knows(self, candidate: Candidate) -> bool:
+        return any(one.identity == candidate.identity for one in self.tried)
 
-    def try_out(self, pick: Pick, factor: float) -> Round:
-        done = try_out(pick, self._plain_limit(pick) * factor, self.demands, self._measure, self._max_noise_floor)
-        self.rounds.append(done)
+    def try_out(self, candidate: Candidate, factor: float) -> Candidate:
+        limit_ms = self._plain_limit(candidate) * factor
+        done = measure_candidate(candidate, limit_ms, self.demands, self._measure, self._max_noise_floor)
+        self.tried.append(done)
         # A later network that fits was sought under a looser limit, or nothing fitted before.
         self.best = done if done.fits else self.best
         return done
 
-    def has_slack(self, done: Round) -> bool:
-        return done.measured.at(self.demands.percentile) < (1 - _WORTHWHILE_SLACK) * self.demands.budget_ms
+    def has_slack(self, done: Candidate) -> bool:
+        return done.timing.at(self.demands.percentile) < (1 - _LEAST_SLACK) * self.demands.budget_ms
 
-    def corrected(self, done: Round) -> float:
+    def corrected(self, done: Candidate) -> float:
         """The factor on predicted limits under which networks like this one take the budget, or a little less."""
         misses = len(self.failed)
         aim = 1 - _AIM_STEP * (2 ** (misses - 1) - 1) if misses else 1.0
-        aimed_ms, measured_ms = max(aim, 0.0) * self.demands.budget_ms, done.measured.at(self.demands.percentile)
+        aimed_ms, measured_ms = max(aim, 0.0) * self.demands.budget_ms, done.timing.at(self.demands.percentile)
         # A poor calibration can predict less than nothing for a tiny network; then the error is taken as a shift.
-        cost_ms = done.pick.target.latency.of(done.pick.genotype)
+        cost_ms = done.target.latency.of(done.genotype)
         limit_ms = cost_ms * aimed_ms / measured_ms if cost_ms > 0 else cost_ms + aimed_ms - measured_ms
-        return limit_ms / self._plain_limit(done.pick)
+        return limit_ms / self._plain_limit(done)
 
-    def next_factor(self, done: Round) -> float:
+    def next_factor(self, done: Candidate) -> float:
         """The corrected factor, or the middle (geometric) where it leaves the range between what fitted and failed."""
-        fitting = [self._factor(tried) for tried in self.rounds if tried.fits]
-        failing = [self._factor(tried) for tried in self.rounds if not tried.fits]
+        fitting = [self._factor(one) for one in self.tried if one.fits]
+        failing = [self._factor(one) for one in self.tried if not one.fits]
         factor = self.corrected(done)
         if fitting and failing and not max(fitting) < factor < min(failing):
             return math.sqrt(max(fitting) * min(failing))
         return factor
 
-    def _factor(self, tried: Round) -> float:
-        return tried.limit_ms / self._plain_limit(tried.pick)
+    def _factor(self, tried: Candidate) -> float:
+        assert tried.limit_ms is not None
+        return tried.limit_ms / self._plain_limit(tried)
 
-    def _plain_limit(self, pick: Pick) -> float:
-        return pick.target.predictor.limit_ms(self.demands.budget_ms, self.demands.percentile)
+    def _plain_limit(self, candidate: Candidate) -> float:
+        return candidate.target.predictor.limit_ms(self.demands.budget_ms, self.demands.percentile)
 
 
-def _explain(demands: Demands, rounds: Sequence[Round]) -> str:
+def _explain(demands: Demands, tried: Sequence[Candidate]) -> str:
     budget = f"a p{demands.percentile} latency of {demands.budget_ms:g} ms cannot be kept"
-    if not rounds:
+    if not tried:
         return f"{budget}: no network keeps the other limits"
-    best = min(rounds, key=lambda tried: tried.measured.at(demands.percentile))
+    best = min(tried, key=lambda one: one.timing.at(demands.percentile))
     return (
-        f"{budget}: the best of {len(rounds)} measured networks took "
-        f"{best.measured.at(demands.percentile):.3g} ms (predicted p50 {best.predicted_ms:.3g} ms, "
-        f"noise floor {best.measured.noise_floor:.1%}); "
+        f"{budget}: the best of {len(tried)} measured networks took "
+        f"{best.timing.at(demands.percentile):.3g} ms (predicted p50 {best.predicted.ms:.3g} ms, "
+        f"noise floor {best.timing.noise_floor:.1%}); "
         "raise --budget-ms, or make the network smaller with [target] cells and channels"
     )

@@ -10,7 +10,7 @@ import numpy as np
 
 from pipeline.budget.integer_programme import Cut, Programme, Scores, Solution
 from pipeline.budget.targets import Demands, Target
-from pipeline.selection.candidate import Pick
+from pipeline.selection.candidate import Candidate
 from pipeline.space.cells import Space
 from pipeline.space.choices import choices_cost, choices_of, genotype_of
 from pipeline.space.costs import Costs
@@ -28,46 +28,46 @@ class Chooser:
         assert unlimited is not None  # without limits every space has a network
         self._best, self._random = unlimited.score, random_score(space, scores)
 
-    def choose(self, demands: Demands, factor: float = 1.0, failed: Sequence[Pick] = ()) -> Pick | None:
+    def choose(self, demands: Demands, factor: float = 1.0, failed: Sequence[Candidate] = ()) -> Candidate | None:
         """The network to take within the demands, without those that failed; None when there is none."""
-        picks = self.options(demands, factor, failed)
-        if not picks:
+        found = self.options(demands, factor, failed)
+        if not found:
             return None
-        good = [pick for pick in picks if pick.share >= self._score_share]
+        good = [one for one in found if one.share >= self._score_share]
         if good:
-            return max(good, key=lambda pick: (pick.macs, pick.score))
-        return max(picks, key=lambda pick: (pick.score, pick.macs))
+            return max(good, key=lambda one: (one.macs, one.score))
+        return max(found, key=lambda one: (one.score, one.macs))
 
-    def options(self, demands: Demands, factor: float = 1.0, failed: Sequence[Pick] = ()) -> list[Pick]:
+    def options(self, demands: Demands, factor: float = 1.0, failed: Sequence[Candidate] = ()) -> list[Candidate]:
         """The best feasible network of every target that has one."""
-        picks = []
+        found = []
         for target in self.targets:
-            cuts = [Cut(p.choices, len(p.choices) - 1) for p in failed if p.target.skeleton == target.skeleton]
+            cuts = [Cut(one.choices, len(one.choices) - 1) for one in failed if one.target.skeleton == target.skeleton]
             solution = self.programme.best(target.limits(demands, factor), cuts, ties=target.latency)
             if solution is not None:
-                picks.append(self.pick(target, solution))
-        return picks
+                found.append(self._candidate(target, solution))
+        return found
 
-    def fastest(self, demands: Demands) -> Pick | None:
+    def fastest(self, demands: Demands) -> Candidate | None:
         """The network with the smallest predicted latency that keeps all demands but the budget."""
-        picks = []
+        found = []
         for target in self.targets:
             chosen = self.programme.cheapest(target.latency, target.limits(demands)[1:])
             if chosen is not None:
                 score = choices_cost(self.space, self._scores, chosen)
-                picks.append(self.pick(target, Solution(chosen, score, 0.0, 0.0)))
-        return min(picks, key=lambda pick: pick.predicted.ms, default=None)
+                found.append(self._candidate(target, Solution(chosen, score, 0.0, 0.0)))
+        return min(found, key=lambda one: one.predicted.ms, default=None)
 
-    def pick(self, target: Target, solution: Solution) -> Pick:
+    def _candidate(self, target: Target, solution: Solution) -> Candidate:
         """A solution as a network of the target."""
         genotype = genotype_of(self.space, solution.choices)
         share = self.share_of(solution.score)
-        return Pick(target, genotype, solution.choices, solution.score, share, solution.gap, solution.seconds)
+        return Candidate(target, genotype, solution.choices, solution.score, share, solution.gap, solution.seconds)
 
-    def pick_genotype(self, target: Target, genotype: Genotype) -> Pick:
+    def candidate_of(self, target: Target, genotype: Genotype) -> Candidate:
         """A given genotype as a network of the target."""
         choices = choices_of(self.space, genotype)
-        return self.pick(target, Solution(choices, choices_cost(self.space, self._scores, choices), 0.0, 0.0))
+        return self._candidate(target, Solution(choices, choices_cost(self.space, self._scores, choices), 0.0, 0.0))
 
     def share_of(self, score: float) -> float:
         """Where a score lies between the mean of random cells and the best cell."""

@@ -1,7 +1,7 @@
-"""Climbing to a network that is worth more than the sum of its choices.
+"""Elitist evolution towards the network with the highest score as a whole.
 
-An integer programme finds the best sum. What a network is worth as a whole can only be asked of it, one network at a
-time: so the best are changed in one choice again and again, and those that fit are asked (elitist evolution).
+An integer programme finds the best sum over choices. A score that is no such sum can only be evaluated, one network
+at a time: so the best are changed in one choice again and again, and those that fit are evaluated.
 """
 
 from bisect import insort
@@ -17,52 +17,56 @@ from pipeline.space.plan import Choice
 Fits = Callable[[Choices], bool]
 
 _ELITE = 8
-_PATIENCE = 0.25  # share of the asks without a new best after which a climb is over
+_PATIENCE = 0.25  # share of the evaluations without a new best after which an evolution is over
 _TRIES = 100  # draws in a row that are known or do not fit, after which nothing new is expected
 
 
-class Climber:
-    """Climbs under one limit after the other; what a network is worth does not depend on them and is asked once."""
+class Evolution:
+    """Evolves under one limit after the other; scores do not depend on them and are evaluated once."""
 
     def __init__(
         self,
         space: Space,
-        worth: Callable[[Choices], float],
-        asks: int,
+        evaluate: Callable[[Choices], float],
+        evaluations: int,
         seed: int,
-        watched: Callable[[Iterator[Choices], int], Iterator[Choices]] = lambda asked, at_most: asked,
+        watched: Callable[[Iterator[Choices], int], Iterator[Choices]] = lambda evaluated, at_most: evaluated,
     ) -> None:
-        self._space, self._ask, self.asks, self._seed, self._watched = space, worth, asks, seed, watched
+        self._space, self._evaluate, self._seed, self._watched = space, evaluate, seed, watched
+        self.evaluations = evaluations
         self._known: dict[Choices, float] = {}
 
-    def worth(self, choices: Choices) -> float:
-        """What a network is worth."""
+    def score(self, choices: Choices) -> float:
+        """The score of a network."""
         if choices not in self._known:
-            self._known[choices] = self._ask(choices)
+            self._known[choices] = self._evaluate(choices)
         return self._known[choices]
 
-    def climb(self, starts: Sequence[Choices], fits: Fits, asks: int | None = None) -> list[Choices]:
-        """Networks that fit, the most worthy first. At most `asks` new ones are asked, fewer if none gets better."""
-        asks = self.asks if asks is None else asks
-        field = sorted((choices for choices in self._known if fits(choices)), key=self._rank)
+    def evolve(self, starts: Sequence[Choices], fits: Fits, evaluations: int | None = None) -> list[Choices]:
+        """Networks that fit, the highest score first.
+
+        At most `evaluations` new ones are evaluated, fewer if none gets better.
+        """
+        at_most = self.evaluations if evaluations is None else evaluations
+        population = sorted((choices for choices in self._known if fits(choices)), key=self._rank)
         new = [choices for choices in dict.fromkeys(starts) if choices not in self._known and fits(choices)]
         since_best = 0
-        for choices in self._watched(islice(chain(new, self._changes(field, fits)), asks), asks):
-            self.worth(choices)
-            insort(field, choices, key=self._rank)
-            since_best = 0 if field[0] == choices else since_best + 1
-            if since_best > _PATIENCE * asks:
+        for choices in self._watched(islice(chain(new, self._mutants(population, fits)), at_most), at_most):
+            self.score(choices)
+            insort(population, choices, key=self._rank)
+            since_best = 0 if population[0] == choices else since_best + 1
+            if since_best > _PATIENCE * at_most:
                 break
-        return field
+        return population
 
     def _rank(self, choices: Choices) -> float:
         return -self._known[choices]
 
-    def _changes(self, field: Sequence[Choices], fits: Fits) -> Iterator[Choices]:
-        """New networks that fit, each one change away from one of the best that the field holds by then."""
+    def _mutants(self, population: Sequence[Choices], fits: Fits) -> Iterator[Choices]:
+        """New networks that fit, each one change away from one of the best that the population holds by then."""
         generator, tries = np.random.default_rng(self._seed), 0
-        while field and tries < _TRIES:
-            parent = field[int(generator.integers(min(_ELITE, len(field))))]
+        while population and tries < _TRIES:
+            parent = population[int(generator.integers(min(_ELITE, len(population))))]
             changed = list(neighbours(self._space, parent))
             choices = changed[int(generator.integers(len(changed)))]
             tries += 1

@@ -2,19 +2,18 @@
 
 import hashlib
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from pipeline.budget.targets import Demands
 from pipeline.latency.measured import FIRM_NOISE_FLOOR
-from pipeline.selection.candidate import Pick
-from pipeline.selection.certification import Round
-from pipeline.selection.outcome import Candidate, Outcome
+from pipeline.selection.budgets import Outcome
+from pipeline.selection.candidate import Candidate
+from pipeline.selection.evidence import Standing
 from pipeline.space.genotype import Genotype
 
-_SCHEMA = 1
+_SCHEMA = 2
 
 
 class TableState(NamedTuple):
@@ -37,11 +36,11 @@ class Circumstances(NamedTuple):
     """What the figures depend on besides the network."""
 
     rule: str
-    rescoring: str
     device: dict[str, Any]
     table: TableState
     alphas_sha256: str
     sentinel_ms: float | None = None
+    evidence: Sequence[Standing] = ()
 
 
 def genotype_hash(genotype: Genotype) -> str:
@@ -50,35 +49,35 @@ def genotype_hash(genotype: Genotype) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def genotype_record(pick: Pick) -> dict[str, Any]:
+def genotype_record(candidate: Candidate) -> dict[str, Any]:
     """genotype.json: the genotype as the literature writes it, and the skeleton around it."""
-    return {**pick.genotype.record(), "skeleton": asdict(pick.target.skeleton)}
+    return {**candidate.genotype.record(), "skeleton": asdict(candidate.target.skeleton)}
 
 
 def certificate_record(outcome: Outcome, circumstances: Circumstances) -> dict[str, Any]:
     """The certificate of a network that fits."""
     chosen = outcome.chosen
-    predicted = chosen.pick.predicted
+    predicted = chosen.predicted
     return {
         **_certificate_head(outcome.demands, circumstances),
         "fits": True,
         "predicted_ms": predicted.ms,
         "predicted_interval_ms": [predicted.low_ms, predicted.high_ms],
-        "measured_ms": chosen.measured.record(),
-        "noise_floor": chosen.measured.noise_floor,
-        "provisional": not circumstances.table.trusted or chosen.measured.noise_floor > FIRM_NOISE_FLOOR,
-        "genotype_sha256": genotype_hash(chosen.pick.genotype),
-        "skeleton": asdict(chosen.pick.target.skeleton),
-        "iterations": [_iteration(done) for done in outcome.rounds],
+        "measured_ms": chosen.timing.record(),
+        "noise_floor": chosen.timing.noise_floor,
+        "provisional": not circumstances.table.trusted or chosen.timing.noise_floor > FIRM_NOISE_FLOOR,
+        "genotype_sha256": genotype_hash(chosen.genotype),
+        "skeleton": asdict(chosen.target.skeleton),
+        "iterations": [_iteration(done) for done in outcome.tried],
     }
 
 
-def refusal_record(demands: Demands, rounds: Sequence[Round], circumstances: Circumstances) -> dict[str, Any]:
+def refusal_record(demands: Demands, tried: Sequence[Candidate], circumstances: Circumstances) -> dict[str, Any]:
     """What is left of a budget that no network was measured to keep."""
     return {
         **_certificate_head(demands, circumstances),
         "fits": False,
-        "iterations": [_iteration(done) for done in rounds],
+        "iterations": [_iteration(done) for done in tried],
     }
 
 
@@ -94,29 +93,29 @@ def _certificate_head(demands: Demands, circumstances: Circumstances) -> dict[st
     }
 
 
-def _iteration(done: Round) -> dict[str, Any]:
+def _iteration(done: Candidate) -> dict[str, Any]:
     return {
         "limit_ms": done.limit_ms,
-        "predicted_ms": done.predicted_ms,
-        "measured_ms": done.measured.record(),
-        "noise_floor": done.measured.noise_floor,
-        "cells": done.pick.target.skeleton.cells,
-        "channels": done.pick.target.skeleton.channels,
-        "genotype_sha256": genotype_hash(done.pick.genotype),
+        "predicted_ms": done.predicted.ms,
+        "measured_ms": done.timing.record(),
+        "noise_floor": done.timing.noise_floor,
+        "cells": done.target.skeleton.cells,
+        "channels": done.target.skeleton.channels,
+        "genotype_sha256": genotype_hash(done.genotype),
         "fits": done.fits,
     }
 
 
 def selection_record(
-    outcome: Outcome, argmax: Pick, options: Sequence[Pick], circumstances: Circumstances
+    outcome: Outcome, argmax: Candidate, options: Sequence[Candidate], circumstances: Circumstances
 ) -> dict[str, Any]:
     """How it was chosen. `argmax` is the classic cell in the chosen skeleton, `options` the best of each size."""
-    chosen, demands = outcome.chosen.pick, outcome.demands
+    chosen, demands = outcome.chosen, outcome.demands
     limits = chosen.target.limits(demands)
     return {
         "schema": _SCHEMA,
         "rule": circumstances.rule,
-        "rescoring": circumstances.rescoring,
+        "evidence": [standing._asdict() for standing in circumstances.evidence],
         "alphas_sha256": circumstances.alphas_sha256,
         "skeleton": asdict(chosen.target.skeleton),
         "limits": {"percentile": demands.percentile, "budget_ms": demands.budget_ms}
@@ -124,30 +123,25 @@ def selection_record(
         "limit_predicted_ms": limits[0].at_most,
         "chosen": _figures(chosen),
         "gap": chosen.gap,
-        "solve_seconds": sum(done.pick.seconds for done in outcome.rounds),
+        "solve_seconds": sum(done.seconds for done in outcome.tried),
         "argmax": {**_figures(argmax), "within_limits": all(x.allows(x.costs.of(argmax.genotype)) for x in limits)},
-        "candidates": [_candidate(candidate) for candidate in outcome.candidates],
+        "candidates": [_candidate(candidate) for candidate in outcome.tried],
         "sizes": [_figures(option) for option in options],
     }
 
 
-def _figures(pick: Pick) -> dict[str, Any]:
+def _figures(candidate: Candidate) -> dict[str, Any]:
     return {
-        "cells": pick.target.skeleton.cells,
-        "channels": pick.target.skeleton.channels,
-        "score": pick.score,
-        "score_share": pick.share,
-        "predicted_ms": pick.predicted.ms,
-        "macs": pick.macs,
-        "params": pick.params,
-        "genotype": pick.genotype.record(),
+        "cells": candidate.target.skeleton.cells,
+        "channels": candidate.target.skeleton.channels,
+        "score": candidate.score,
+        "score_share": candidate.share,
+        "predicted_ms": candidate.predicted.ms,
+        "macs": candidate.macs,
+        "params": candidate.params,
+        "genotype": candidate.genotype.record(),
     }
 
 
 def _candidate(candidate: Candidate) -> dict[str, Any]:
-    record = _figures(candidate.pick)
-    record |= {"measured_ms": candidate.measured and candidate.measured.record(), "fate": candidate.fate}
-    if candidate.judgement is not None:
-        loss, _, steps = candidate.judgement
-        record |= {"validation_loss": loss if math.isfinite(loss) else None, "trained_steps": steps}
-    return record
+    return {**_figures(candidate), "measured_ms": candidate.timing.record(), "verdict": candidate.verdict}

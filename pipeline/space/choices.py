@@ -38,28 +38,28 @@ def choices_of(space: Space, genotype: Genotype) -> Choices:
 
 
 def effective_choices(space: Space, choices: Choices) -> Choices:
-    """The choices that can be felt at the output of their cell, the network being what it is.
+    """The choices that have an effect at the output of their cell, the network being what it is.
 
     An edge counts if its source carries a signal and its node is heard, whatever runs on the edge itself. Where `none`
     cannot be chosen every kept edge does.
     """
-    felt: set[Choice] = set()
+    effective: set[Choice] = set()
     for kind in space.kinds:
         kept = {c.edge: c.operation for c in choices if c.kind == kind.name}
         alive, heard = _alive_states(kind, kept), _heard_states(kind, kept)
-        felt |= {
+        effective |= {
             Choice(kind.name, edge, operation)
             for edge, operation in kept.items()
             if kind.edges[edge].source in alive and kind.inputs + kind.edges[edge].node in heard
         }
-    return frozenset(felt)
+    return frozenset(effective)
 
 
 def without_idle(space: Space, genotype: Genotype) -> Genotype:
-    """The same network with `none` for every choice that cannot be felt."""
+    """The same network with `none` for every choice that has no effect."""
     choices = choices_of(space, genotype)
-    felt = effective_choices(space, choices)
-    return genotype_of(space, frozenset(c if c in felt else c._replace(operation="none") for c in choices))
+    effective = effective_choices(space, choices)
+    return genotype_of(space, frozenset(c if c in effective else c._replace(operation="none") for c in choices))
 
 
 def _alive_states(kind: CellKind, kept: dict[int, str]) -> set[int]:

@@ -1,4 +1,4 @@
-"""The cheapest and the dearest network of a space: the two ends between which every budget lies.
+"""The cheapest and the costliest network of a space: the two ends between which every budget lies.
 
 A cost that is linear in the choices falls apart into nodes, so both ends are exact: on every edge the extreme
 operation, in every node the extreme `keep` edges.
@@ -17,7 +17,7 @@ def cheapest_genotype(space: Space, costs: Costs) -> Genotype:
     return Genotype(space.name, {kind.name: _cheapest_nodes(kind, costs.choices[kind.name]) for kind in space.kinds})
 
 
-def dearest_genotype(space: Space, costs: Costs) -> Genotype:
+def costliest_genotype(space: Space, costs: Costs) -> Genotype:
     """The genotype with the largest cost; among equals, the first operations and inputs."""
     return cheapest_genotype(space, Costs(-costs.fixed, {name: -cost for name, cost in costs.choices.items()}))
 

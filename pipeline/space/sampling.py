@@ -1,4 +1,4 @@
-"""Random genotypes: of one kind each, and spread evenly from the cheapest to the dearest."""
+"""Random genotypes: of one kind each, and spread evenly from the cheapest to the costliest."""
 
 from collections.abc import Collection
 

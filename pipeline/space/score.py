@@ -26,9 +26,9 @@ from pipeline.space.genotype import Genotype
 
 Scale = Literal["shifted", "literal", "off"]
 
-# The dearest operation outweighs the cheapest when its α is ahead by high / low − 1 = 0.56, which a search can learn (a
-# range of 0.5 to 3 would ask for 5, and select the cheapest whatever the data say). At α = 0 every operation of eight
-# has more than 8 %.
+# The costliest operation outweighs the cheapest when its α is ahead by high / low − 1 = 0.56, which a search can learn
+# (a range of 0.5 to 3 would ask for 5, and select the cheapest whatever the data say). At α = 0 every operation of
+# eight has more than 8 %.
 PRICE_RANGE = (0.8, 1.25)
 
 

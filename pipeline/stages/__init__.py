@@ -26,8 +26,8 @@ _SPACE = (
     "discretize.cells_grid",
     "discretize.channels_grid",
 )
-# what the candidates' race and the supernet's judgement are trained and judged with
-_RESCORING = ("compute", "data.augment", "search.batch_size", "search.weight_lr", "search.cells", "search.channels")
+# what short trainings and the proxies look at
+_EVIDENCE = ("compute", "data.augment", "search.batch_size", "search.weight_lr", "search.cells", "search.channels")
 _LIMITS = (
     "target.budget_ms",
     "target.percentile",
@@ -42,7 +42,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("search", ("data", "compute", "search", *_SPACE, *_LIMITS), ("data", "table"), ("alphas",)),
     Stage(
         "discretize",
-        ("discretize", *_RESCORING, *_MACHINE, *_SPACE, *_LIMITS, "target.max_noise_floor"),
+        ("discretize", *_EVIDENCE, *_MACHINE, *_SPACE, *_LIMITS, "target.max_noise_floor"),
         ("data", "table", "alphas"),
         ("genotype", "selection", "certificate"),
     ),

@@ -1,41 +1,38 @@
 """discretize: the best cell that fits, measured before it is trained."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
-from torch import Tensor
-from torch.nn import functional
-
 from pipeline.budget.integer_programme import Scores
-from pipeline.budget.targets import Target, make_targets
+from pipeline.budget.limits import Limit
+from pipeline.budget.targets import Demands, Target, make_targets
 from pipeline.console import console, progress_bar, say
-from pipeline.errors import PromiseBroken, UserError
+from pipeline.errors import PromiseBroken
 from pipeline.latency.measured import Measured
 from pipeline.report.pictures.pareto import draw_pareto
-from pipeline.report.selection import summarize
+from pipeline.report.selection import show_evidence, summarize
 from pipeline.rundir import sha256_of
+from pipeline.selection.budgets import Rules, order_budgets, pick_outcome, sweep_budgets
 from pipeline.selection.certification import Measure
 from pipeline.selection.chooser import Chooser
-from pipeline.selection.comparison import Material, RaceJudge, SupernetJudge
-from pipeline.selection.evolution import Climber
+from pipeline.selection.evidence import Standing
+from pipeline.selection.evolution import Evolution
 from pipeline.selection.job import Job
 from pipeline.selection.measuring import NetworkTimer
-from pipeline.selection.outcome import Judge, Rules
-from pipeline.selection.promise import AtDepth, Untrained, Worth
+from pipeline.selection.pool import Pool, feasible_networks
 from pipeline.selection.records import Circumstances, TableState
-from pipeline.selection.refinement import Guide
-from pipeline.selection.sweep import order_budgets, pick_outcome, sweep_budgets
+from pipeline.selection.structure import additive_scores
 from pipeline.space.alphas import Alphas, read_alphas
 from pipeline.space.cells import Space
-from pipeline.space.choices import Choices
+from pipeline.space.choices import Choices, genotype_of
 from pipeline.space.genotype import Genotype
 from pipeline.space.score import argmax_genotype
 from pipeline.space.skeleton import Skeleton
 from pipeline.stages.context import Context
+from pipeline.stages.judgement import alpha_scores, judge, make_sources
 from pipeline.stages.tables import open_target_table, skeletons_of
 
-_IMAGES, _LARGEST_RESOLUTION = 32, 32  # of looks at untrained networks
+_POOL = 96  # networks that are considered before any is trained
 
 
 class Prospect(NamedTuple):
@@ -57,7 +54,7 @@ def discretize(context: Context, prospect: Prospect) -> None:
     """The stage, wherever predictions and measurements come from."""
     target, folder = context.config.target, context.run.genotype.parent
     budgets_ms = order_budgets(context.config.discretize.budgets_ms or [target.budget_ms], say)
-    job = _make_job(context, prospect, _read_alphas(context))
+    job = _make_job(context, prospect, read_alphas(context.run.alphas), budgets_ms)
     sweep = sweep_budgets(budgets_ms, job.select)
     if len(budgets_ms) > 1:
         job.write_each(folder, sweep)
@@ -77,99 +74,81 @@ def discretize(context: Context, prospect: Prospect) -> None:
         say(f"{prospect.table.describe()}: what was measured holds, but the certificate is marked provisional")
 
 
-def _read_alphas(context: Context) -> Alphas:
-    found, wanted = read_alphas(context.run.alphas), context.config.target.space
-    if found.space.name != wanted:
-        raise UserError(
-            f"{context.run.alphas} is of the space {found.space.name!r}, but [target] space = {wanted!r}; "
-            "run `pipeline search` again"
-        )
-    return found
-
-
-def _make_job(context: Context, prospect: Prospect, found: Alphas) -> Job:
-    settings, target, scores = context.config.discretize, context.config.target, _scores(found)
-    guide = None
-    if settings.untrained_weight and settings.rule == "best":
-        look = _Look.of(context)
-        worth = Worth(
-            found.space, scores, look.at_random_networks(settings.untrained_samples), settings.untrained_weight
-        )
-        scores, guide = worth.scores, look.make_guide(found.space, worth, settings.untrained_asks)
+def _make_job(context: Context, prospect: Prospect, found: Alphas, budgets_ms: Sequence[float]) -> Job:
+    settings, target, scores = context.config.discretize, context.config.target, alpha_scores(context, found)
+    verdict = None
+    if settings.evidence_minutes and settings.rule == "best":
+        verdict = _weigh_evidence(context, prospect, found.space, scores, budgets_ms)
+    chooser_scores = scores if verdict is None else verdict.scores
     return Job(
-        chooser=Chooser(found.space, scores, prospect.targets, settings.score_share),
+        chooser=Chooser(found.space, chooser_scores, prospect.targets, settings.score_share),
         argmax=argmax_genotype(found.space, found.scores()),
         measure=prospect.measure,
-        rules=Rules(
-            settings.max_rounds,
-            target.max_noise_floor,
-            settings.candidates,
-            settings.difference,
-            _make_judge(context),
-            guide,
-        ),
+        rules=Rules(settings.max_rounds, target.max_noise_floor, verdict and verdict.evolution),
         limits=target,
         circumstances=Circumstances(
             settings.rule,
-            settings.rescoring,
             prospect.device,
             prospect.table,
             sha256_of(context.run.alphas),
             prospect.sentinel_ms,
+            () if verdict is None else verdict.standings,
         ),
     )
 
 
-def _scores(found: Alphas) -> Scores:
-    """What the search says of every choice."""
-    pairs = zip(found.space.kinds, found.scores(), strict=True)
-    return {kind.name: score.double().numpy() for kind, score in pairs}
+class _Verdict(NamedTuple):
+    """What the evidence says: of every choice, of whole networks, and of the sources it was drawn from."""
+
+    scores: Scores
+    evolution: Evolution | None
+    standings: Sequence[Standing]
 
 
-def _make_material(context: Context) -> Material:
-    config = context.config
-    return Material(context.data, config.search.batch_size, config.compute.seed, config.data.augment, context.device)
+def _weigh_evidence(
+    context: Context, prospect: Prospect, space: Space, scores: Scores, budgets_ms: Sequence[float]
+) -> _Verdict | None:
+    """Short trainings of networks that may fit, and the scores that follow; None when nothing fits."""
+    seed, sources = context.config.compute.seed, make_sources(context, scores)
+    pool = _make_pool(context, prospect, space, scores, budgets_ms)
+    if not pool.networks:
+        return None
+    evidence = judge(context, pool, sources, context.run.evidence)
+    standings = evidence.standings()
+    console.print(show_evidence(standings))
+    idle = [name for name, weight in zip(evidence.names, evidence.weights, strict=True) if not weight]
+    heard = sources.without(idle)
+
+    def score(choices: Choices) -> float:
+        return float(evidence.predict(heard.look([genotype_of(space, choices)])).mean[0])
+
+    evaluations = context.config.discretize.evaluations
+    return _Verdict(
+        additive_scores(space, pool.networks, evidence.predict(heard.look(pool.networks)).mean),
+        Evolution(space, score, evaluations, seed, _with_bar) if evaluations else None,
+        standings,
+    )
 
 
-class _Look(NamedTuple):
-    """How untrained networks are looked at: their size, small enough to look at many, and the images."""
-
-    skeleton: Skeleton
-    images: Tensor
-    seed: int
-
-    @classmethod
-    def of(cls, context: Context) -> "_Look":
-        images = next(_make_material(context).training()).images[:_IMAGES]
-        resolution = min(images.shape[-1], _LARGEST_RESOLUTION)
-        smaller = functional.interpolate(images, size=resolution, mode="area")
-        return cls(replace(context.search_skeleton, resolution=resolution), smaller, context.config.compute.seed)
-
-    def at_random_networks(self, samples: int) -> Untrained:
-        with progress_bar() as bar:
-            task = bar.add_task("untrained networks", total=samples, note="drawn")
-            return Untrained(self.skeleton, self.images, self.seed, samples, lambda: bar.update(task, advance=1))
-
-    def make_guide(self, space: Space, worth: Worth, asks: int) -> Guide | None:
-        at_depth = AtDepth(self.skeleton, self.images, self.seed)
-        return Guide(Climber(space, worth, asks, self.seed, _with_bar), at_depth.places) if asks else None
+def _make_pool(context: Context, prospect: Prospect, space: Space, scores: Scores, budgets_ms: Sequence[float]) -> Pool:
+    """The search's own choice for every budget, and networks unlike each other that keep it."""
+    chooser, seed = Chooser(space, scores, prospect.targets, 0.0), context.config.compute.seed
+    found, limits = list[Genotype](), list[Limit]()
+    for budget_ms in budgets_ms:
+        demands = Demands.of(context.config.target, budget_ms)
+        best = chooser.choose(demands)
+        if best is not None:
+            limits = best.target.limits(demands)
+            found += [best.genotype, *feasible_networks(space, limits, -(-_POOL // len(budgets_ms)), seed)]
+    return Pool(space, tuple({str(genotype.record()): genotype for genotype in found}.values()), tuple(limits))
 
 
-def _with_bar(asked: Iterator[Choices], at_most: int) -> Iterator[Choices]:
+def _with_bar(evaluated: Iterator[Choices], at_most: int) -> Iterator[Choices]:
     with progress_bar() as bar:
-        task = bar.add_task("untrained networks", total=at_most, note="that may fit")
-        for choices in asked:
+        task = bar.add_task("evolution", total=at_most, note="networks that may fit")
+        for choices in evaluated:
             yield choices
             bar.update(task, advance=1)
-
-
-def _make_judge(context: Context) -> Judge | None:
-    settings, skeleton = context.config.discretize, context.search_skeleton
-    if settings.rescoring == "race":
-        return RaceJudge(skeleton, _make_material(context), context.config.search.weight_lr, settings.race_steps)
-    if settings.rescoring == "supernet":
-        return SupernetJudge(skeleton, context.run.supernet_weights, _make_material(context))
-    return None
 
 
 def _open_prospect(context: Context) -> Prospect:

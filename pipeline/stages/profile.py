@@ -18,7 +18,7 @@ from pipeline.space.skeleton import Skeleton
 from pipeline.stages.context import Context
 from pipeline.stages.tables import open_target, skeletons_of
 
-_DEAREST = 5
+_SLOWEST = 5
 _US_PER_MS = 1000.0
 
 
@@ -87,7 +87,7 @@ def _warn(noise_floor: float, allowed: float) -> str:
 
 
 def _report(profile: Profile, skeletons: tuple[Skeleton, ...], allowed: float) -> None:
-    """Pictures beside the table, the dearest sites and the verdict on screen."""
+    """Pictures beside the table, the slowest sites and the verdict on screen."""
     for precision, column in profile.table.precisions.items():
         for skeleton in skeletons:
             entry = column.entry(skeleton)
@@ -98,17 +98,17 @@ def _report(profile: Profile, skeletons: tuple[Skeleton, ...], allowed: float) -
                 draw_predictions(column, entry, profile.path.with_name(f"{stem}__predictions.png"))
                 say(f"{size} {precision}: the table is {describe_validation(entry.validation)}")
         say(f"{precision}: noise floor {column.noise_floor:.1%}{_warn(column.noise_floor, allowed)}")
-    console.print(_dearest_sites(profile.table))
+    console.print(_slowest_sites(profile.table))
     if not profile.replaced:
         say(f"the new figures miss the validity gate; {profile.path}, which passed it, was kept")
     say(f"latency table: {profile.path}")
 
 
-def _dearest_sites(table: LatencyTable) -> Table:
-    rows = Table("dearest sites", *(f"{precision}, µs" for precision in table.precisions))
+def _slowest_sites(table: LatencyTable) -> Table:
+    rows = Table("slowest sites", *(f"{precision}, µs" for precision in table.precisions))
     columns = list(table.precisions.values())
     real = [key for key in columns[0].sites if not key.startswith("none/")]
-    for key in sorted(real, key=lambda key: -columns[0].sites[key].p50_ms)[:_DEAREST]:
+    for key in sorted(real, key=lambda key: -columns[0].sites[key].p50_ms)[:_SLOWEST]:
         times = [column.sites.get(key) for column in columns]
         rows.add_row(key, *("–" if time is None else f"{time.p50_ms * _US_PER_MS:.1f}" for time in times))
     return rows

@@ -20,7 +20,7 @@ from pipeline.search.objective import Constraint
 from pipeline.search.preview import preview_search
 from pipeline.space.alphas import Alphas, write_alphas
 from pipeline.space.cells import Space
-from pipeline.space.extremes import cheapest_genotype, dearest_genotype
+from pipeline.space.extremes import cheapest_genotype, costliest_genotype
 from pipeline.space.score import argmax_genotype, operation_scores, relative_prices
 from pipeline.space.spaces import space_named
 from pipeline.stages import stage_named
@@ -106,7 +106,7 @@ class Span(NamedTuple):
 
 def _span(space: Space, target: Target, demands: Demands) -> Span:
     limit = target.limits(demands)[0]
-    fastest, slowest = (limit.costs.of(find(space, limit.costs)) for find in (cheapest_genotype, dearest_genotype))
+    fastest, slowest = (limit.costs.of(find(space, limit.costs)) for find in (cheapest_genotype, costliest_genotype))
     return Span(target, limit, fastest, slowest)
 
 

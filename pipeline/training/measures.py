@@ -1,4 +1,4 @@
-"""What a trained classifier is worth: accuracy, per class and in all, what it confuses, and whether to believe it."""
+"""How good a trained classifier is: accuracy, per class and in all, what it confuses, and whether to believe it."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple

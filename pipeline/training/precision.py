@@ -10,7 +10,7 @@ import torch
 Name = Literal["float32", "bfloat16", "float16"]
 
 _DTYPES: dict[Name, torch.dtype] = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-_WORTHWHILE = 0.85  # of float32's time, below which bfloat16 is taken
+_SHORT_ENOUGH = 0.85  # of float32's time, below which bfloat16 is taken
 _RUNS = 3
 
 
@@ -31,7 +31,7 @@ def choose_precision(wanted: str, device: torch.device, run_step: Callable[[Prec
     if device.type == "cuda":
         return Precision("bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float16", device)
     plain, short = Precision("float32", device), Precision("bfloat16", device)
-    return short if _seconds(run_step, short) < _WORTHWHILE * _seconds(run_step, plain) else plain
+    return short if _seconds(run_step, short) < _SHORT_ENOUGH * _seconds(run_step, plain) else plain
 
 
 def _seconds(run_step: Callable[[Precision], object], precision: Precision) -> float:

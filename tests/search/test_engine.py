@@ -117,7 +117,7 @@ def test_run_search_writes_a_history_and_resumes(tmp_path: Path) -> None:
     steps = [e["step"] for e in entries if "validation_loss" in e]
     assert steps == [e["step"] for e in read_history(tmp_path / "whole" / "history.jsonl") if "validation_loss" in e]
     guards = [e for e in entries if "discretization_gap" in e]
-    assert len(guards) == 3 and {"skip_share", "dearest_share", "margin_min", "entropy", "expected_MACs"} <= {
+    assert len(guards) == 3 and {"skip_share", "costliest_share", "margin_min", "entropy", "expected_MACs"} <= {
         key for e in entries for key in e
     }
 
@@ -159,7 +159,7 @@ def test_a_nan_loss_stops_with_a_sentence(tmp_path: Path) -> None:
 def test_collapse_to_either_end_is_noticed(tmp_path: Path) -> None:
     search = make_search(tmp_path)
     operations = search.constraint.space.kinds[0].operations
-    for operation, share in (("skip_connect", "skip_share"), ("nor_conv_3x3", "dearest_share")):
+    for operation, share in (("skip_connect", "skip_share"), ("nor_conv_3x3", "costliest_share")):
         alpha = torch.zeros(6, 5)
         alpha[:, operations.index(operation)] = 20.0
         report = report_architecture(search.constraint, [alpha])

@@ -44,6 +44,6 @@ def random_costs(space: Space, rng: np.random.Generator, size: float) -> Costs:
 
 
 def quantile_limit(name: str, costs: Costs, of_all: np.ndarray, rng: np.random.Generator) -> Limit:
-    """A limit somewhere between a little under the cheapest and over the dearest network."""
+    """A limit somewhere between a little under the cheapest and over the costliest network."""
     low, high = float(of_all.min()), float(of_all.max())
     return Limit(name, costs, low + (high - low) * float(rng.uniform(-0.05, 1.05)), "ms")

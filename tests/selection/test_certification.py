@@ -7,10 +7,10 @@ import pytest
 
 from pipeline.budget.targets import Demands, make_targets
 from pipeline.errors import PromiseBroken
+from pipeline.selection.budgets import argmax_seeker, best_seeker
 from pipeline.selection.certification import OverBudget, certify, time_network
 from pipeline.selection.chooser import Chooser
-from pipeline.selection.outcome import argmax_seeker, best_seeker
-from pipeline.space.extremes import cheapest_genotype, dearest_genotype
+from pipeline.space.extremes import cheapest_genotype, costliest_genotype
 from tests.selection.fakes import DARTS, SMALL, FakeDevice, FakePredictor, make_chooser
 from tests.selection.spaces import random_scores
 
@@ -19,7 +19,7 @@ ROUNDS, FLOOR = 5, 0.05
 
 def middle_budget(chooser: Chooser, share: float = 0.5) -> float:
     costs = chooser.targets[0].latency
-    low, high = costs.of(cheapest_genotype(DARTS, costs)), costs.of(dearest_genotype(DARTS, costs))
+    low, high = costs.of(cheapest_genotype(DARTS, costs)), costs.of(costliest_genotype(DARTS, costs))
     return low + share * (high - low)
 
 
@@ -30,41 +30,41 @@ def test_an_exact_prediction_is_certified_at_once() -> None:
     certified = certify(best_seeker(chooser, demands), demands, device, ROUNDS, FLOOR)
     expected = chooser.choose(demands)
     assert expected is not None
-    assert certified.rounds[0].pick.genotype == expected.genotype
-    assert certified.round.measured.p50_ms <= demands.budget_ms
-    assert certified.rounds[0].limit_ms == demands.budget_ms
+    assert certified.tried[0].genotype == expected.genotype
+    assert certified.best.measured.p50_ms <= demands.budget_ms
+    assert certified.tried[0].limit_ms == demands.budget_ms
 
 
 def test_ten_percent_over_tightens_the_limit_and_is_optimal_under_it() -> None:
     chooser = make_chooser()
     demands = Demands(middle_budget(chooser, 0.3), 50)
     certified = certify(best_seeker(chooser, demands), demands, FakeDevice(lambda ms: 1.1 * ms), ROUNDS, FLOOR)
-    assert [done.fits for done in certified.rounds] == [False, True]
-    assert certified.rounds[1].limit_ms == pytest.approx(demands.budget_ms / 1.1, rel=1e-12)
+    assert [done.fits for done in certified.tried] == [False, True]
+    assert certified.tried[1].limit_ms == pytest.approx(demands.budget_ms / 1.1, rel=1e-12)
     best = chooser.choose(Demands(demands.budget_ms / 1.1, 50))
     assert best is not None
-    assert certified.round.pick.score == pytest.approx(best.score, abs=1e-9)
-    assert certified.round.measured.p50_ms <= demands.budget_ms
+    assert certified.best.score == pytest.approx(best.score, abs=1e-9)
+    assert certified.best.measured.p50_ms <= demands.budget_ms
 
 
 def test_a_percentile_is_measured_and_kept() -> None:
     chooser = make_chooser()
     demands = Demands(middle_budget(chooser, 0.5), 95)
     certified = certify(best_seeker(chooser, demands), demands, FakeDevice(lambda ms: 1.04 * ms), ROUNDS, FLOOR)
-    assert certified.rounds[0].limit_ms == pytest.approx(demands.budget_ms / 1.25)
-    assert 0.8 * demands.budget_ms < certified.round.measured.p95_ms <= demands.budget_ms
+    assert certified.tried[0].limit_ms == pytest.approx(demands.budget_ms / 1.25)
+    assert 0.8 * demands.budget_ms < certified.best.measured.p95_ms <= demands.budget_ms
 
 
 def test_a_fast_device_loosens_the_limit_so_that_the_budget_is_used() -> None:
     chooser = make_chooser()
     demands = Demands(middle_budget(chooser, 0.25), 50)
     certified = certify(best_seeker(chooser, demands), demands, FakeDevice(lambda ms: 0.8 * ms), ROUNDS, FLOOR)
-    assert len(certified.rounds) >= 2
-    assert certified.round is certified.rounds[-1]
-    assert certified.round.pick.score > certified.rounds[0].pick.score
+    assert len(certified.tried) >= 2
+    assert certified.best is certified.tried[-1]
+    assert certified.best.score > certified.tried[0].score
     best = chooser.choose(Demands(demands.budget_ms / 0.8, 50))
     assert best is not None
-    assert certified.round.pick.score == pytest.approx(best.score, abs=1e-9)
+    assert certified.best.score == pytest.approx(best.score, abs=1e-9)
 
 
 def test_loosening_too_far_falls_back_to_what_fitted() -> None:
@@ -74,8 +74,8 @@ def test_loosening_too_far_falls_back_to_what_fitted() -> None:
     demands = Demands(budget, 50)
     device = FakeDevice(lambda ms: 0.8 * ms if ms <= budget else 1.2 * ms)
     certified = certify(best_seeker(chooser, demands), demands, device, ROUNDS, FLOOR)
-    assert [done.fits for done in certified.rounds[:2]] == [True, False]
-    assert len(certified.rounds) == 1 + ROUNDS and certified.round is certified.rounds[0]
+    assert [done.fits for done in certified.tried[:2]] == [True, False]
+    assert len(certified.tried) == 1 + ROUNDS and certified.best is certified.tried[0]
 
 
 def test_after_loosening_too_far_the_next_limit_lies_between() -> None:
@@ -85,9 +85,9 @@ def test_after_loosening_too_far_the_next_limit_lies_between() -> None:
     demands = Demands(budget, 50)
     device = FakeDevice(lambda ms: 0.8 * ms if ms <= 1.12 * budget else 1.2 * ms)
     certified = certify(best_seeker(chooser, demands), demands, device, ROUNDS, FLOOR)
-    assert [done.fits for done in certified.rounds[:2]] == [True, False]
-    assert certified.rounds[2].limit_ms == pytest.approx(budget * np.sqrt(1.25), rel=0.02)
-    assert certified.round.fits and certified.round.pick.score > certified.rounds[0].pick.score
+    assert [done.fits for done in certified.tried[:2]] == [True, False]
+    assert certified.tried[2].limit_ms == pytest.approx(budget * np.sqrt(1.25), rel=0.02)
+    assert certified.best.fits and certified.best.score > certified.tried[0].score
 
 
 def test_operations_that_are_merged_leave_room_that_is_used() -> None:
@@ -102,8 +102,8 @@ def test_operations_that_are_merged_leave_room_that_is_used() -> None:
     chooser = Chooser(DARTS, scores, make_targets([SMALL], Merging), 0.9)
     demands = Demands(middle_budget(chooser, 0.1), 50)
     certified = certify(best_seeker(chooser, demands), demands, FakeDevice(lambda ms: ms / 1.5), ROUNDS, FLOOR)
-    assert certified.rounds[0].measured.p50_ms < 0.7 * demands.budget_ms
-    assert certified.round.measured.p50_ms > 0.9 * demands.budget_ms
+    assert certified.tried[0].timing.p50_ms < 0.7 * demands.budget_ms
+    assert certified.best.measured.p50_ms > 0.9 * demands.budget_ms
 
 
 def test_near_misses_do_not_go_on_for_ever() -> None:
@@ -113,9 +113,9 @@ def test_near_misses_do_not_go_on_for_ever() -> None:
     demands = Demands(budget, 50)
     device = FakeDevice(lambda ms: 1.0001 * budget if ms > 0.97 * budget else ms)
     certified = certify(best_seeker(chooser, demands), demands, device, ROUNDS, FLOOR)
-    assert certified.round.measured.p50_ms <= budget
-    assert 2 <= len(certified.rounds) <= 4
-    assert certified.round.predicted_ms > 0.9 * budget  # and not the fastest network, for want of rounds
+    assert certified.best.measured.p50_ms <= budget
+    assert 2 <= len(certified.tried) <= 4
+    assert certified.best.predicted.ms > 0.9 * budget  # and not the fastest network, for want of rounds
 
 
 def test_every_miss_aims_lower_than_the_measured_bias_asks() -> None:
@@ -124,8 +124,8 @@ def test_every_miss_aims_lower_than_the_measured_bias_asks() -> None:
     device = FakeDevice(lambda ms: 1.0001 * demands.budget_ms)
     with pytest.raises(OverBudget) as error:
         certify(best_seeker(chooser, demands), demands, device, ROUNDS, FLOOR)
-    *rounds, _ = error.value.rounds
-    corrected = [demands.budget_ms * tried.predicted_ms / tried.measured.p50_ms for tried in rounds]
+    *rounds, _ = error.value.tried
+    corrected = [demands.budget_ms * tried.predicted.ms / tried.timing.p50_ms for tried in rounds]
     aims = [now.limit_ms / plain for now, plain in zip(rounds[1:], corrected[:-1], strict=True)]
     assert aims == pytest.approx([1.0, 0.99, 0.97, 0.93, 0.85], rel=1e-12)
 
@@ -142,15 +142,15 @@ def test_never_fitting_is_proven_with_the_fastest_network() -> None:
     assert costs.of(device.calls[-1]) == pytest.approx(costs.of(fastest), rel=1e-12)
     best_ms = 2 * demands.budget_ms + costs.of(fastest)
     assert f"{best_ms:.3g} ms" in str(error.value)
-    assert len(error.value.rounds) == len(device.calls) == len({str(g.record()) for g in device.calls})
+    assert len(error.value.tried) == len(device.calls) == len({str(g.record()) for g in device.calls})
 
 
 def test_a_budget_that_is_predicted_infeasible_is_still_measured() -> None:
     chooser = make_chooser()
     demands = Demands(0.98 * middle_budget(chooser, 0.0), 50)
     certified = certify(best_seeker(chooser, demands), demands, FakeDevice(lambda ms: 0.95 * ms), ROUNDS, FLOOR)
-    assert len(certified.rounds) == 1
-    assert certified.round.fits
+    assert len(certified.tried) == 1
+    assert certified.best.fits
 
 
 def test_the_number_of_rounds_is_kept() -> None:
@@ -167,7 +167,7 @@ def test_noise_is_measured_again_and_then_refused() -> None:
     demands = Demands(middle_budget(chooser, 0.5), 50)
     calm_at_last = FakeDevice(lambda ms: 0.99 * ms, [0.2, 0.3, 0.04])
     certified = certify(best_seeker(chooser, demands), demands, calm_at_last, ROUNDS, FLOOR)
-    assert certified.rounds[0].measured.noise_floor == 0.04
+    assert certified.tried[0].timing.noise_floor == 0.04
     loud = FakeDevice(lambda ms: 0.99 * ms, [0.2, 0.3, 0.06, 0.3, 0.2, 0.4, 0.01])
     with pytest.raises(PromiseBroken, match=r"6\.0% at best where"):
         certify(best_seeker(chooser, demands), demands, loud, ROUNDS, FLOOR)
@@ -183,7 +183,7 @@ def test_argmax_is_measured_and_refused_when_it_is_over() -> None:
         seeker = argmax_seeker(chooser, demands, argmax.genotype)
         device = FakeDevice(lambda ms: ms)
         if fits:
-            assert certify(seeker, demands, device, ROUNDS, FLOOR).round.pick.genotype == argmax.genotype
+            assert certify(seeker, demands, device, ROUNDS, FLOOR).best.genotype == argmax.genotype
         else:
             with pytest.raises(OverBudget, match=f"{argmax.predicted.ms:.3g} ms"):
                 certify(seeker, demands, device, ROUNDS, FLOOR)
@@ -199,8 +199,8 @@ def test_a_prediction_below_zero_is_corrected_by_a_shift() -> None:
     low = Chooser(DARTS, random_scores(DARTS, np.random.default_rng(0), tied=False), [shifted], 0.9)
     demands = Demands(middle_budget(chooser, 0.25), 50)
     certified = certify(best_seeker(low, demands), demands, FakeDevice(lambda ms: ms), ROUNDS, FLOOR)
-    assert [done.fits for done in certified.rounds] == [False, True]
-    assert certified.rounds[1].limit_ms == pytest.approx(demands.budget_ms - off, abs=1e-9)
+    assert [done.fits for done in certified.tried] == [False, True]
+    assert certified.tried[1].limit_ms == pytest.approx(demands.budget_ms - off, abs=1e-9)
 
 
 class Shifted(FakePredictor):
@@ -212,11 +212,11 @@ class Shifted(FakePredictor):
 @pytest.mark.parametrize(("first_share", "measured_twice"), [(0.99, True), (0.979, False), (1.01, False)])
 def test_a_close_call_is_measured_twice_and_the_slower_counts(first_share: float, measured_twice: bool) -> None:
     """With a noise floor of 1 %, what fits by less than 2 % is close; the second time it takes 3 % longer."""
-    pick = make_chooser().choose(Demands(1e9, 50))
-    assert pick is not None
+    chosen = make_chooser().choose(Demands(1e9, 50))
+    assert chosen is not None
     factors = iter([first_share, 1.03 * first_share])
     device = FakeDevice(lambda ms: next(factors) * ms)
-    measured = time_network(device, SMALL, pick.genotype, Demands(pick.predicted.ms, 50), FLOOR)
+    measured = time_network(device, SMALL, chosen.genotype, Demands(chosen.predicted.ms, 50), FLOOR)
     assert len(device.calls) == 1 + measured_twice
     slower = 1.03 if measured_twice else 1.0
-    assert measured.p50_ms == pytest.approx(slower * first_share * pick.predicted.ms)
+    assert measured.p50_ms == pytest.approx(slower * first_share * chosen.predicted.ms)

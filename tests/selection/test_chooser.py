@@ -11,7 +11,7 @@ from pipeline.budget.targets import Demands, skeleton_grid
 from pipeline.errors import PromiseBroken, UserError
 from pipeline.selection.chooser import random_score
 from pipeline.space.costs import Costs
-from pipeline.space.extremes import cheapest_genotype, dearest_genotype
+from pipeline.space.extremes import cheapest_genotype, costliest_genotype
 from pipeline.space.plan import count_macs, count_params
 from tests.selection.enumeration import Table
 from tests.selection.fakes import DARTS, SMALL, make_chooser, targets
@@ -31,22 +31,22 @@ def test_a_generous_budget_buys_a_larger_network_with_a_good_cell() -> None:
     chooser = make_chooser(GRID, score_share=0.9)
     sizes = []
     for budget in (1.2, 2.0, 4.0, 8.0, 16.0, 100.0):
-        pick = chooser.choose(Demands(budget, 50))
-        assert pick is not None
-        assert pick.predicted.ms <= budget
+        chosen = chooser.choose(Demands(budget, 50))
+        assert chosen is not None
+        assert chosen.predicted.ms <= budget
         # Brute force over sizes: nothing larger keeps the share, unless nothing keeps it at all.
         options = chooser.options(Demands(budget, 50))
         assert len(options) == sum(t.latency.of(cheapest_genotype(DARTS, t.latency)) <= budget for t in chooser.targets)
         good = [option for option in options if option.share >= 0.9]
         if good:
-            assert pick.share >= 0.9
-            assert pick.macs == max(option.macs for option in good)
+            assert chosen.share >= 0.9
+            assert chosen.macs == max(option.macs for option in good)
         else:
-            assert pick.score == max(option.score for option in options)
-        sizes.append(pick.macs)
+            assert chosen.score == max(option.score for option in options)
+        sizes.append(chosen.macs)
     assert sizes == sorted(sizes)
-    assert pick.target.skeleton == GRID[-1]
-    assert pick.share == pytest.approx(1.0)
+    assert chosen.target.skeleton == GRID[-1]
+    assert chosen.share == pytest.approx(1.0)
 
 
 def test_shares_run_from_a_random_cell_to_the_best() -> None:
@@ -60,19 +60,19 @@ def test_shares_run_from_a_random_cell_to_the_best() -> None:
 
 
 def test_counts_of_a_pick_are_those_of_the_network() -> None:
-    pick = make_chooser().choose(Demands(1e9, 50, max_macs=2_000_000, max_params=40_000))
-    assert pick is not None
-    assert pick.macs == count_macs(SMALL, pick.genotype) <= 2_000_000
-    assert pick.params == count_params(SMALL, pick.genotype) <= 40_000
+    chosen = make_chooser().choose(Demands(1e9, 50, max_macs=2_000_000, max_params=40_000))
+    assert chosen is not None
+    assert chosen.macs == count_macs(SMALL, chosen.genotype) <= 2_000_000
+    assert chosen.params == count_params(SMALL, chosen.genotype) <= 40_000
 
 
 def test_fastest_within_the_other_limits() -> None:
     chooser = make_chooser(GRID)
-    pick = chooser.fastest(Demands(0.001, 50))
-    assert pick is not None
+    chosen = chooser.fastest(Demands(0.001, 50))
+    assert chosen is not None
     latency = targets()[0].latency
-    assert pick.target.skeleton == SMALL
-    assert pick.predicted.ms == pytest.approx(latency.of(cheapest_genotype(DARTS, latency)), rel=1e-12)
+    assert chosen.target.skeleton == SMALL
+    assert chosen.predicted.ms == pytest.approx(latency.of(cheapest_genotype(DARTS, latency)), rel=1e-12)
     assert chooser.fastest(Demands(1.0, 50, max_macs=10)) is None
 
 
@@ -85,7 +85,7 @@ def test_extremes_are_those_of_all_networks(seed: int, monkeypatch: pytest.Monke
         costs = random_costs(space, np.random.default_rng(seed), 1.0)
         of_all = Table(space).costs(costs)
         assert costs.of(cheapest_genotype(space, costs)) == pytest.approx(of_all.min(), rel=1e-12)
-        assert costs.of(dearest_genotype(space, costs)) == pytest.approx(of_all.max(), rel=1e-12)
+        assert costs.of(costliest_genotype(space, costs)) == pytest.approx(of_all.max(), rel=1e-12)
 
 
 def test_a_limit_below_every_network_is_named_with_the_least() -> None:

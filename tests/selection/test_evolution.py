@@ -1,8 +1,8 @@
-"""Climbing: the best network as a whole, where a sum over choices points elsewhere."""
+"""Evolution: the best network as a whole, where a sum over choices points elsewhere."""
 
 import pytest
 
-from pipeline.selection.evolution import Climber, neighbours
+from pipeline.selection.evolution import Evolution, neighbours
 from pipeline.space.choices import Choices, choices_of, genotype_of
 from pipeline.space.genotype import genotype_from_record
 from pipeline.space.spaces import space_named
@@ -38,72 +38,72 @@ def test_neighbours_in_darts_change_operations_and_inputs() -> None:
 
 
 def test_finds_what_no_sum_over_choices_shows() -> None:
-    """Three convolutions in a row are worth something together, and each alone is a loss."""
+    """Three convolutions in a row score together, and each alone is a loss."""
 
-    def worth(choices: Choices) -> float:
+    def score(choices: Choices) -> float:
         names = operations(choices)
         in_a_row = [names[edge].startswith("nor_conv") for edge in (0, 2, 5)]
         return {0: 0, 1: 0.2, 2: 0.5, 3: 10}[sum(in_a_row)] - 0.1 * sum(name != "none" for name in names)
 
-    best = Climber(NASBENCH, worth, 300, seed=0).climb([nasbench_cell(EMPTY)], lambda _: True)[0]
-    assert worth(best) == pytest.approx(10 - 0.3)
+    best = Evolution(NASBENCH, score, 300, seed=0).evolve([nasbench_cell(EMPTY)], lambda _: True)[0]
+    assert score(best) == pytest.approx(10 - 0.3)
 
 
-@pytest.mark.parametrize("asks", [1, 7, 40])
-def test_asks_no_more_than_allowed_and_never_of_a_network_that_does_not_fit(asks: int) -> None:
-    asked: list[Choices] = []
+@pytest.mark.parametrize("evaluations", [1, 7, 40])
+def test_evaluations_no_more_than_allowed_and_never_of_a_network_that_does_not_fit(evaluations: int) -> None:
+    evaluated: list[Choices] = []
 
-    def worth(choices: Choices) -> float:
-        asked.append(choices)
-        return float(len(asked))
+    def score(choices: Choices) -> float:
+        evaluated.append(choices)
+        return float(len(evaluated))
 
     def fits(choices: Choices) -> bool:
         return operations(choices).count("none") >= 4
 
-    found = Climber(NASBENCH, worth, asks, seed=1).climb([nasbench_cell(EMPTY)] * 3, fits)
-    assert len(asked) == len(set(asked)) == len(found) == asks
-    assert all(fits(choices) for choices in asked)
-    assert found == asked[::-1]
+    found = Evolution(NASBENCH, score, evaluations, seed=1).evolve([nasbench_cell(EMPTY)] * 3, fits)
+    assert len(evaluated) == len(set(evaluated)) == len(found) == evaluations
+    assert all(fits(choices) for choices in evaluated)
+    assert found == evaluated[::-1]
 
 
 def test_ends_when_nothing_else_fits() -> None:
     start = nasbench_cell(EMPTY)
-    climber = Climber(NASBENCH, lambda _: 0.0, 100, seed=0)
-    assert climber.climb([], lambda _: True) == []
-    assert climber.climb([start], lambda _: False) == []
-    assert climber.climb([start], lambda choices: choices == start) == [start]
+    evolution = Evolution(NASBENCH, lambda _: 0.0, 100, seed=0)
+    assert evolution.evolve([], lambda _: True) == []
+    assert evolution.evolve([start], lambda _: False) == []
+    assert evolution.evolve([start], lambda choices: choices == start) == [start]
 
 
 def test_the_same_seed_takes_the_same_way() -> None:
-    def worth(choices: Choices) -> float:
+    def score(choices: Choices) -> float:
         return float(sum(choice.edge * len(choice.operation) % 7 for choice in choices))
 
     start = [nasbench_cell(EMPTY)]
-    first, again, other = (Climber(NASBENCH, worth, 30, seed).climb(start, lambda _: True) for seed in (3, 3, 4))
+    first, again, other = (Evolution(NASBENCH, score, 30, seed).evolve(start, lambda _: True) for seed in (3, 3, 4))
     assert first == again != other
 
 
-def test_what_was_asked_under_one_limit_is_known_under_the_next() -> None:
-    asked: list[Choices] = []
+def test_what_was_evaluated_under_one_limit_is_known_under_the_next() -> None:
+    evaluated: list[Choices] = []
 
-    def worth(choices: Choices) -> float:
-        asked.append(choices)
+    def score(choices: Choices) -> float:
+        evaluated.append(choices)
         return float(6 - operations(choices).count("none"))
 
-    climber = Climber(NASBENCH, worth, 200, seed=0)
-    free = climber.climb([nasbench_cell(EMPTY)], lambda _: True)
-    assert worth(free[0]) == 6.0
-    first = len(asked)
-    tight = climber.climb([nasbench_cell(EMPTY)], lambda choices: operations(choices).count("none") >= 3)
-    assert len(asked) == len(set(asked)) + 1  # the one asked above
-    assert len(asked) - first <= 200
-    assert worth(tight[0]) == 3.0
-    assert [worth(choices) for choices in tight] == sorted((worth(choices) for choices in tight), reverse=True)
+    evolution = Evolution(NASBENCH, score, 200, seed=0)
+    free = evolution.evolve([nasbench_cell(EMPTY)], lambda _: True)
+    assert score(free[0]) == 6.0
+    first = len(evaluated)
+    tight = evolution.evolve([nasbench_cell(EMPTY)], lambda choices: operations(choices).count("none") >= 3)
+    assert len(evaluated) == len(set(evaluated)) + 1  # the one evaluated above
+    assert len(evaluated) - first <= 200
+    assert score(tight[0]) == 3.0
+    assert [score(choices) for choices in tight] == sorted((score(choices) for choices in tight), reverse=True)
 
 
 def test_gives_up_when_nothing_gets_better() -> None:
-    asked: list[Choices] = []
-    Climber(NASBENCH, lambda choices: asked.append(choices) or 0.0, 400, seed=0).climb(  # type: ignore[func-returns-value]
+    evaluated: list[Choices] = []
+    Evolution(NASBENCH, lambda choices: evaluated.append(choices) or 0.0, 400, seed=0).evolve(  # type: ignore[func-returns-value]
         [nasbench_cell(EMPTY)], lambda _: True
     )
-    assert len(asked) == 1 + 101
+    assert len(evaluated) == 1 + 101

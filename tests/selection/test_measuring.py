@@ -34,12 +34,12 @@ class FakeBackend:
 def test_the_network_is_timed_beside_the_sentinel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "make_sentinel", lambda _: "sentinel")
     monkeypatch.setattr(measuring, "make_network", lambda _, skeleton, genotype: (skeleton, genotype))
-    pick = make_chooser().choose(Demands(1e6, 50))
-    assert pick is not None
+    chosen = make_chooser().choose(Demands(1e6, 50))
+    assert chosen is not None
     shares: list[float] = []
-    measured = NetworkTimer(FakeBackend(), None, EFFORT).time(SMALL, pick.genotype, shares.append)
+    measured = NetworkTimer(FakeBackend(), None, EFFORT).time(SMALL, chosen.genotype, shares.append)
     assert measured == (7.0, 7.0, 7.0, 0.0)
     assert shares[-1] == 1.0
-    slowed = NetworkTimer(FakeBackend(), 1.6, EFFORT).time(SMALL, pick.genotype)
+    slowed = NetworkTimer(FakeBackend(), 1.6, EFFORT).time(SMALL, chosen.genotype)
     assert slowed.noise_floor == pytest.approx(0.25), "the sentinel takes 2.0 ms where 1.6 are known"
-    assert NetworkTimer(FakeBackend(), 3.0, EFFORT).time(SMALL, pick.genotype).noise_floor == 0.0
+    assert NetworkTimer(FakeBackend(), 3.0, EFFORT).time(SMALL, chosen.genotype).noise_floor == 0.0

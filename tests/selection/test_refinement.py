@@ -1,17 +1,17 @@
-"""Improving on the first network that fits: chances by their closed forms, and gambles that never cost the budget."""
+"""Refining the first network that fits: probabilities by their closed forms, and tries that never cost the budget."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from statistics import NormalDist
 
 import pytest
 
 from pipeline.budget.targets import Demands
 from pipeline.latency.measured import Measured
-from pipeline.selection.evolution import Climber
-from pipeline.selection.outcome import Outcome, Rules, best_seeker, select
-from pipeline.selection.refinement import Guide, Trust, best_gamble
-from pipeline.space.choices import Choices, choices_of
+from pipeline.selection.budgets import Outcome, Rules, best_seeker, select
+from pipeline.selection.evolution import Evolution
+from pipeline.selection.refinement import FitProbability, largest_gain
+from pipeline.space.choices import Choices
 from pipeline.space.genotype import Genotype
 from pipeline.space.plan import Choice
 from pipeline.space.skeleton import Skeleton
@@ -21,75 +21,64 @@ OWN, SHARED = 0.1 / 1.959964, 0.1
 
 
 def test_without_measurements_the_chance_is_that_of_both_errors() -> None:
-    trust = Trust(0.1)
-    assert trust.chance(1.0) == 0.5
-    assert trust.chance(math.exp(-2 * math.hypot(OWN, SHARED))) == pytest.approx(NormalDist().cdf(2.0), abs=1e-6)
-    assert trust.chance(1.1) == pytest.approx(1 - trust.chance(1 / 1.1))
+    fit = FitProbability(0.1)
+    assert fit.of(1.0) == 0.5
+    assert fit.of(math.exp(-2 * math.hypot(OWN, SHARED))) == pytest.approx(NormalDist().cdf(2.0), abs=1e-6)
+    assert fit.of(1.1) == pytest.approx(1 - fit.of(1 / 1.1))
 
 
 def test_a_measurement_tells_of_networks_of_its_cost() -> None:
-    trust = Trust(0.1)
-    trust.learn(0.9, 0.9 * 1.2)
+    fit = FitProbability(0.1)
+    fit.learn(0.9, 0.9 * 1.2)
     # two normal variables, of whose sum one value is known
     weight = SHARED**2 / (SHARED**2 + OWN**2)
     left = SHARED**2 * (1 - weight) + OWN**2
     expected = -(math.log(0.9) + weight * math.log(1.2)) / math.sqrt(left)
-    assert trust.chance(0.9) == pytest.approx(NormalDist().cdf(expected), abs=1e-6)
-    assert trust.chance(0.05) == pytest.approx(Trust(0.1).chance(0.05))
+    assert fit.of(0.9) == pytest.approx(NormalDist().cdf(expected), abs=1e-6)
+    assert fit.of(0.05) == pytest.approx(FitProbability(0.1).of(0.05))
     for _ in range(200):
-        trust.learn(1 / 1.2, 1.0)
-    assert trust.chance(1 / 1.2) == pytest.approx(0.5, abs=0.02)
+        fit.learn(1 / 1.2, 1.0)
+    assert fit.of(1 / 1.2) == pytest.approx(0.5, abs=0.02)
 
 
-class Worthy:
-    """Worth that no sum shows: pairs of equal operations, with a preference for separable convolutions."""
+class Pairs:
+    """A score that no sum shows: pairs of equal operations, with a preference for separable convolutions."""
 
     def __init__(self) -> None:
-        self.asked: list[Choices] = []
+        self.evaluated: list[Choices] = []
 
     def __call__(self, choices: Choices) -> float:
-        self.asked.append(choices)
+        self.evaluated.append(choices)
         names = [choice.operation for choice in sorted(choices)]
         return sum(a == b for a, b in zip(names[::2], names[1::2], strict=True)) + 0.1 * sum("sep" in n for n in names)
 
 
-def as_worthy(worth: Worthy) -> Callable[[int, Sequence[Genotype]], list[float]]:
-    """Places at full depth that agree with the worth."""
-
-    def places(cells: int, genotypes: Sequence[Genotype]) -> list[float]:
-        assert cells == SMALL.cells
-        worths = [worth(choices_of(DARTS, genotype)) for genotype in genotypes]
-        return [sum(other < one for other in worths) / len(worths) for one in worths]
-
-    return places
-
-
 def choose(
-    budget_ms: float, measure: Callable[[Skeleton, Genotype], Measured], tries: int = 5, asks: int = 200
-) -> tuple[Outcome, Worthy]:
-    worth, demands, chooser = Worthy(), Demands(budget_ms, 50), make_chooser()
-    rules = Rules(tries, max_noise_floor=0.05, guide=Guide(Climber(DARTS, worth, asks, seed=0), as_worthy(worth)))
-    return select(chooser, best_seeker(chooser, demands), demands, measure, rules), worth
+    budget_ms: float, measure: Callable[[Skeleton, Genotype], Measured], tries: int = 5, evaluations: int = 200
+) -> tuple[Outcome, Pairs]:
+    score, demands, chooser = Pairs(), Demands(budget_ms, 50), make_chooser()
+    rules = Rules(tries, max_noise_floor=0.05, evolution=Evolution(DARTS, score, evaluations, seed=0))
+    return select(chooser, best_seeker(chooser, demands), demands, measure, rules), score
 
 
 @pytest.mark.parametrize("share", [0.9, 1.0, 1.3])
 def test_a_better_network_is_found_within_the_budget(share: float) -> None:
     """Whether the table says too much, the truth or too little."""
     device, budget_ms = FakeDevice(lambda ms: share * ms), 1.6
-    outcome, worth = choose(budget_ms, device)
-    first = next(done for done in outcome.rounds if done.fits)
-    assert worth(outcome.chosen.pick.choices) >= worth(first.pick.choices) + 2
-    assert outcome.chosen.measured.p50_ms <= budget_ms
-    assert worth(outcome.chosen.pick.choices) == max(worth(done.pick.choices) for done in outcome.rounds if done.fits)
-    assert [candidate.fate for candidate in outcome.candidates].count("chosen") == 1
-    genotypes = [str(done.pick.genotype.record()) for done in outcome.rounds]
+    outcome, score = choose(budget_ms, device)
+    first = next(done for done in outcome.tried if done.fits)
+    assert score(outcome.chosen.choices) >= score(first.choices) + 2
+    assert outcome.chosen.timing.p50_ms <= budget_ms
+    assert score(outcome.chosen.choices) == max(score(done.choices) for done in outcome.tried if done.fits)
+    assert [one.verdict for one in outcome.tried].count("chosen") == 1
+    genotypes = [str(done.genotype.record()) for done in outcome.tried]
     assert len(set(genotypes)) == len(genotypes)
 
 
 def test_no_more_measurements_than_allowed() -> None:
     device = FakeDevice(lambda ms: ms)
     outcome, _ = choose(1.6, device, tries=1)
-    assert len(outcome.rounds) == 2
+    assert len(outcome.tried) == 2
 
 
 def test_a_device_that_lies_about_every_rival_leaves_the_first_network() -> None:
@@ -101,21 +90,21 @@ def test_a_device_that_lies_about_every_rival_leaves_the_first_network() -> None
         return Measured(ms, ms, ms, 0.0)
 
     outcome, _ = choose(1.6, measure)
-    assert outcome.chosen is outcome.rounds[0]
-    assert [done.fits for done in outcome.rounds] == [True] + [False] * (len(outcome.rounds) - 1)
-    assert len(outcome.rounds) > 2
+    assert outcome.chosen is outcome.tried[0]
+    assert [done.fits for done in outcome.tried] == [True] + [False] * (len(outcome.tried) - 1)
+    assert len(outcome.tried) > 2
     assert len({str(genotype.record()) for genotype in calls}) == len(calls)
 
 
-def test_a_gamble_weighs_gain_by_chance() -> None:
+def test_a_gain_is_weighed_by_its_probability() -> None:
     first, second, third = (frozenset({Choice("cell", edge, "none")}) for edge in range(3))
     chances = {first: 0.9, second: 0.5, third: 1.0}
-    assert best_gamble({first: 0.5, second: 0.6, third: 0.1}, 0.1, chances.__getitem__) == first
-    assert best_gamble({first: 0.5, second: 0.9, third: 0.1}, 0.1, chances.__getitem__) == second
-    assert best_gamble({third: 0.1}, 0.1, chances.__getitem__) is None
+    assert largest_gain({first: 0.5, second: 0.6, third: 0.1}, 0.1, chances.__getitem__) == first
+    assert largest_gain({first: 0.5, second: 0.9, third: 0.1}, 0.1, chances.__getitem__) == second
+    assert largest_gain({third: 0.1}, 0.1, chances.__getitem__) is None
 
 
 def test_what_cannot_be_measured_is_no_rival() -> None:
     floors = [0.01, *[0.5] * 20]
     outcome, _ = choose(1.6, FakeDevice(lambda ms: 0.8 * ms, floors))
-    assert len(outcome.rounds) == 1
+    assert len(outcome.tried) == 1

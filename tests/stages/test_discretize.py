@@ -1,4 +1,4 @@
-"""The discretize stage on a fake device: its files, several budgets, the classic rule, rescoring, and bad input."""
+"""The discretize stage on a fake device: its files, several budgets, the classic rule, evidence, and bad input."""
 
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,10 @@ from pipeline.errors import PromiseBroken, UserError
 from pipeline.rundir import RunDir, read_json
 from pipeline.selection.chosen import read_chosen
 from pipeline.selection.records import TableState
+from pipeline.selection.short_training import train_shortly
+from pipeline.selection.trials import FEWEST_TRIALS
 from pipeline.space.alphas import Alphas, write_alphas
-from pipeline.space.extremes import cheapest_genotype, dearest_genotype
+from pipeline.space.extremes import cheapest_genotype, costliest_genotype
 from pipeline.space.genotype import genotype_from_record, read_genotype
 from pipeline.space.plan import count_macs
 from pipeline.space.score import argmax_genotype, genotype_score
@@ -30,7 +32,7 @@ SKELETON = Skeleton("darts", 3, 8, 16, 10, in_channels=1)
 
 def bounds_ms() -> tuple[float, float]:
     costs = FakePredictor(SKELETON).costs()
-    return costs.of(cheapest_genotype(DARTS, costs)), costs.of(dearest_genotype(DARTS, costs))
+    return costs.of(cheapest_genotype(DARTS, costs)), costs.of(costliest_genotype(DARTS, costs))
 
 
 def budget_at(share: float) -> float:
@@ -40,7 +42,7 @@ def budget_at(share: float) -> float:
 
 def make_context(folder: Path, seed: int = 0, **sections: dict[str, Any]) -> Context:
     target = {"cells": 3, "channels": 8, "max_macs": 0, "budget_ms": budget_at(0.25), **sections.pop("target", {})}
-    choosing = {"untrained_weight": 0.0, "rescoring": "none", **sections.pop("discretize", {})}
+    choosing = {"evidence_minutes": 0.0, **sections.pop("discretize", {})}
     config: Config = make_config({"target": target, "discretize": choosing, **sections}, "the test")
     context = Context(config, RunDir(folder, "test"))
     rng = np.random.default_rng(seed)
@@ -72,7 +74,7 @@ def test_the_three_files_agree(tmp_path: Path) -> None:
     assert selection["skeleton"] == {"space": "darts", "cells": 3, "channels": 8, "resolution": 16, "classes": 10,
                                      "in_channels": 1, "stem": "auto"}  # fmt: skip
     assert selection["chosen"]["macs"] == count_macs(SKELETON, genotype)
-    assert [c["fate"] for c in selection["candidates"]] == ["over budget", "chosen"]
+    assert [c["verdict"] for c in selection["candidates"]] == ["over budget", "chosen"]
     assert selection["gap"] <= 1e-6 and selection["solve_seconds"] > 0
     chosen = read_chosen(run)
     assert (chosen.skeleton, chosen.genotype.record()) == (SKELETON, genotype.record())
@@ -177,24 +179,44 @@ def test_argmax_is_taken_if_it_fits_and_refused_otherwise(tmp_path: Path) -> Non
         run_with(make_context(tmp_path, discretize={"rule": "argmax"}), FakeDevice(lambda ms: ms))
 
 
-@pytest.mark.parametrize("more", [{}, {"untrained_weight": 1.0, "untrained_samples": 4, "untrained_asks": 60}])
-def test_a_race_decides_among_different_networks_that_fit(tmp_path: Path, more: dict[str, Any]) -> None:
-    context = make_context(
-        tmp_path,
-        data={"validation_share": 0.03, "augment": "none"},
-        compute={"threads": 1},
-        discretize={"rescoring": "race", "candidates": 3, "difference": 4, "race_steps": 1, **more},
-    )
-    run_with(context, FakeDevice(lambda ms: 0.99 * ms))
-    judged = [c for c in read_json(context.run.selection)["candidates"] if "validation_loss" in c]
-    assert len(judged) == 3
-    assert sorted(c["trained_steps"] for c in judged) == [1, 3, 3]
-    winner = next(c for c in judged if c["fate"] == "chosen")
-    finalists = [c for c in judged if c["trained_steps"] == 3 and "over budget" not in c["fate"]]
-    assert winner["validation_loss"] == min(c["validation_loss"] for c in finalists)
-    assert read_chosen(context.run).genotype.record() == winner["genotype"]
-    chosen = read_json(context.run.certificate)
-    assert chosen["measured_ms"]["p50"] == winner["measured_ms"]["p50"] <= context.config.target.budget_ms
+EVIDENCE = {"evidence_minutes": 1e-6, "evidence_steps": 2, "evaluations": 20}
+
+
+def test_evidence_is_gathered_shown_and_survives_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that is killed after a few trainings goes on with the next, and chooses what an unbroken run chooses."""
+    few = {
+        "data": {"validation_share": 0.03, "augment": "none"},
+        "compute": {"threads": 1},
+        "search": {"channels": 4},
+        "discretize": EVIDENCE,
+    }
+    monkeypatch.setattr("pipeline.stages.discretize._POOL", 10)
+    whole = make_context(tmp_path / "whole", **few)
+    run_with(whole, FakeDevice(lambda ms: 0.99 * ms))
+    selection = read_json(whole.run.selection)
+    rows = {row["source"]: row for row in selection["evidence"]}
+    assert {"alpha", "synflow", "naswot", "macs", "structure", "all together"} <= set(rows)
+    assert all(row["low"] <= row["tau"] <= row["high"] for row in rows.values())
+    assert all(row["weight"] == 0 for row in rows.values() if row["tau"] <= 0 and row["source"] in ("alpha", "synflow"))
+    assert read_json(whole.run.certificate)["measured_ms"]["p50"] <= whole.config.target.budget_ms
+    trained = whole.run.evidence.read_text().splitlines()
+    assert len(trained) == 1 + FEWEST_TRIALS
+
+    killed, calls = make_context(tmp_path / "killed", **few), []
+
+    def train(*arguments: Any) -> float:
+        calls.append(arguments[1])
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+        return train_shortly(*arguments)
+
+    monkeypatch.setattr("pipeline.stages.judgement.train_shortly", train)
+    with pytest.raises(KeyboardInterrupt):
+        run_with(killed, FakeDevice(lambda ms: 0.99 * ms))
+    run_with(killed, FakeDevice(lambda ms: 0.99 * ms))
+    assert len(calls) == FEWEST_TRIALS + 1
+    assert read_json(killed.run.genotype) == read_json(whole.run.genotype)
+    assert read_json(killed.run.selection)["evidence"] == selection["evidence"]
 
 
 def test_bad_input(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def test_a_table_and_its_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[
     }
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert "valid: on 3 other networks" in shown.err and "dearest sites" in shown.err
+    assert "valid: on 3 other networks" in shown.err and "slowest sites" in shown.err
 
 
 def test_every_size_of_the_grid_is_calibrated(tmp_path: Path) -> None:

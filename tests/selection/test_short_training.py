@@ -1,6 +1,7 @@
-"""The race keeps the better half of every heat; rescoring ranks by validation loss on real images."""
+"""Short trainings and the supernet's loss, on real images."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,47 +9,12 @@ import torch
 from pipeline.config import DataConfig
 from pipeline.data import load_data
 from pipeline.errors import UserError
-from pipeline.selection.comparison import Material, SupernetJudge, Trial, validation_loss
-from pipeline.selection.race import count_trainings, run_race
+from pipeline.selection.short_training import Material, train_shortly, validation_loss
+from pipeline.selection.supernet_loss import SupernetLoss
 from pipeline.space.genotype import Genotype
 from pipeline.space.network import Network
 from pipeline.space.skeleton import Skeleton
 from pipeline.space.spaces import space_named
-
-
-class FakeRunner:
-    """Its loss falls like quality + gap/steps: slow starters overtake."""
-
-    def __init__(self, quality: float, slowness: float) -> None:
-        self.quality, self.slowness, self.heats = quality, slowness, 0
-
-    def loss_after(self, steps: int) -> float:
-        self.heats += 1
-        return self.quality + self.slowness / steps
-
-
-def test_the_better_half_goes_on_for_twice_as_many_steps() -> None:
-    runners = [FakeRunner(q, 0.0) for q in (0.3, 0.1, 0.5, 0.2, 0.4)]
-    results = run_race(runners, 10)
-    # 5 → 3 → 2 → 1
-    assert [r.steps for r in results] == [30, 70, 10, 70, 10]
-    assert [r.place for r in results] == [2, 0, 4, 1, 3]
-    assert [r.loss for r in results] == [0.3, 0.1, 0.5, 0.2, 0.4]
-    assert sum(runner.heats for runner in runners) == count_trainings(5) == 10
-
-
-def test_a_slow_starter_can_win_and_a_diverged_one_cannot() -> None:
-    runners = [FakeRunner(0.2, 0.0), FakeRunner(0.1, 1.9), FakeRunner(math.nan, 0.0), FakeRunner(0.9, 0.0)]
-    results = run_race(runners, 10)
-    assert results[1].place == 0
-    assert results[2].place == 3
-    assert results[2].loss == math.inf
-
-
-def test_one_runner_needs_no_race() -> None:
-    runner = FakeRunner(0.1, 0.0)
-    assert run_race([runner], 10)[0].place == 0
-    assert runner.heats == count_trainings(1) == 0
 
 
 @pytest.fixture(scope="module")
@@ -69,11 +35,30 @@ def genotype_of(operation: str) -> Genotype:
 SKELETON = Skeleton("darts", 1, 4, 8, 10, in_channels=1)
 
 
-def test_a_trial_learns_from_the_data_and_repeats_to_the_bit(material: Material) -> None:
-    whole, parts = (Trial(SKELETON, genotype_of("dil_conv_3x3"), material, lr=0.1) for _ in range(2))
-    untrained, early = parts.loss_after(0), parts.loss_after(8)
-    assert parts.loss_after(20) == whole.loss_after(20) < untrained - 0.1
-    assert parts.loss_after(8) == early, "what was reached before is not trained again"
+def test_a_short_training_learns_and_repeats_to_the_bit(material: Material) -> None:
+    torch.manual_seed(5)
+    untrained, first, again = (
+        train_shortly(SKELETON, genotype_of("dil_conv_3x3"), material, steps) for steps in (0, 20, 20)
+    )
+    assert first == again < untrained - 0.1
+    torch.manual_seed(5)
+    expected = torch.rand(1)
+    torch.manual_seed(5)
+    train_shortly(SKELETON, genotype_of("dil_conv_3x3"), material, 1)
+    assert torch.rand(1) == expected, "the caller's random state is left alone"
+
+
+def test_a_training_that_diverges_has_no_finite_loss(material: Material, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.selection.short_training._PEAK_LR", 1e20)
+    assert train_shortly(SKELETON, genotype_of("dil_conv_3x3"), material, 6) == math.inf
+
+
+def test_images_are_shrunk_to_the_resolution_asked(material: Material) -> None:
+    small = replace(material, resolution=4)
+    (batch,) = list(small.validation(1))[:1]
+    whole = next(material.validation(1)).images
+    assert batch.images.shape[-2:] == (4, 4)
+    torch.testing.assert_close(batch.images, whole.unfold(2, 2, 2).unfold(3, 2, 2).mean((-2, -1)))
 
 
 def test_validation_loss_is_the_mean_over_all_validation_images(material: Material) -> None:
@@ -100,13 +85,13 @@ def test_supernet_weights_judge_cells(material: Material, tmp_path_factory: pyte
     save_file(
         {name: value.contiguous() for name, value in supernet.state_dict().items()}, folder / "weights.safetensors"
     )
-    judge = SupernetJudge(SKELETON, folder / "weights.safetensors", material)
+    judge = SupernetLoss(SKELETON, folder / "weights.safetensors", material)
     first, second = (judge.loss(genotype_of(o)) for o in ("dil_conv_3x3", "skip_connect"))
     assert first != second
     assert judge.loss(genotype_of("dil_conv_3x3")) == first
     assert 0 < first < 10
     with pytest.raises(UserError, match="pipeline search"):
-        SupernetJudge(SKELETON, folder / "missing.safetensors", material)
+        SupernetLoss(SKELETON, folder / "missing.safetensors", material)
     other = Skeleton("darts", 1, 8, 8, 10, in_channels=1)
     with pytest.raises(UserError, match="pipeline search"):
-        SupernetJudge(other, folder / "weights.safetensors", material)
+        SupernetLoss(other, folder / "weights.safetensors", material)

@@ -1,0 +1,219 @@
+"""What short trainings say about every source of judgement, and about networks that were not trained.
+
+With y the normal scores of the trained networks' losses (the best highest) and x_s those of source s among the networks
+considered,
+
+    y = Σ_s w_s · x_s + f(structure) + ε,     w_s ≥ 0,
+
+a source gets the weight that it earns: w is the non-negative ridge solution whose ridge predicts left-out networks best
+(an infinite ridge among the choices), over the sources whose own rank correlation is positive. f is a Gaussian process
+over the structure (counts of operations and depths; choices in common), whose variances, 0 among them, have the largest
+marginal likelihood. What the trained networks do not settle stays uncertain.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+from scipy.optimize import nnls
+from scipy.stats import kendalltau, rankdata
+
+from pipeline.space.choices import Choices
+
+Array = NDArray[np.float64]
+
+STRUCTURE, TOGETHER = "structure", "all together"
+_RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1e9)
+_VARIANCES = (0.0, 0.1, 0.3, 1.0)
+_NOISES = (0.1, 0.2, 0.4, 0.8, 1.2)
+_RESAMPLES, _FOLDS, _FEWEST = 200, 5, 4
+_NORMAL = NormalDist()
+
+
+class Looks(NamedTuple):
+    """Networks as the model sees them: a row of figures by source, counts and depths, choices with an effect."""
+
+    figures: Array
+    counts: Array
+    choices: Sequence[Choices]
+
+    def part(self, rows: Sequence[int]) -> "Looks":
+        return Looks(self.figures[rows], self.counts[rows], [self.choices[row] for row in rows])
+
+
+class Prediction(NamedTuple):
+    """Expected normal scores of networks, and their standard deviations."""
+
+    mean: Array
+    deviation: Array
+
+
+class Standing(NamedTuple):
+    """How a source did on the trained networks: Kendall's τ with its 95 % interval, and the weight it earned.
+
+    The τ of what is learned from the trained networks is that of predictions for networks left out of the fit.
+    """
+
+    source: str
+    tau: float
+    low: float
+    high: float
+    weight: float | None
+
+
+def normal_scores(values: Sequence[float] | Array) -> Array:
+    """The normal quantiles of the values' ranks; equal values share one."""
+    ranks = rankdata(values)
+    return np.array([_NORMAL.inv_cdf(rank / (len(ranks) + 1)) for rank in ranks])
+
+
+def place_score(reference: Array, value: float) -> float:
+    """The normal quantile of a value's place among others; between two of them in proportion."""
+    known = np.sort(reference[np.isfinite(reference)])
+    below = len(reference) - len(known)  # −∞: networks that the source says pass nothing on
+    if not np.isfinite(value) or not len(known):
+        place = below / 2
+    else:
+        span = float(np.ptp(known)) or 1.0
+        marks = np.concatenate([[known[0] - span], known, [known[-1] + span]])
+        place = below + float(
+            np.interp(value, marks, np.concatenate([[0.0], np.arange(len(known)) + 0.5, [len(known)]]))
+        )
+    return _NORMAL.inv_cdf((place + 0.5) / (len(reference) + 1))
+
+
+def earn_weights(x: Array, y: Array) -> Array:
+    """Non-negative ridge weights of the columns that agree with y, the ridge by leaving one out.
+
+    The squared error of a left-out row is that of a fit without it; the largest ridge, which gives no weight at all, is
+    taken unless a smaller one predicts better.
+    """
+    weights = np.zeros(x.shape[1])
+    agree = [s for s in range(x.shape[1]) if tau_of(x[:, s], y) > 0]
+    if not agree or len(y) < _FEWEST:
+        return weights
+    kept = x[:, agree]
+    rows = np.arange(len(y))
+
+    def error(ridge: float) -> float:
+        return float(sum((y[i] - kept[i] @ _ridge_fit(kept[rows != i], y[rows != i], ridge)) ** 2 for i in rows))
+
+    weights[agree] = _ridge_fit(kept, y, min(reversed(_RIDGES), key=error))
+    return weights
+
+
+def _ridge_fit(x: Array, y: Array, ridge: float) -> Array:
+    """argmin over w ≥ 0 of ‖y − x·w‖² + ridge · ‖w‖²."""
+    size = x.shape[1]
+    stacked = np.vstack([x, np.sqrt(ridge) * np.eye(size)])
+    found: Array = nnls(stacked, np.concatenate([y, np.zeros(size)]))[0]
+    return found
+
+
+def tau_of(x: Array, y: Array) -> float:
+    """Kendall's τ; 0 where one side is constant."""
+    tau = kendalltau(x, y).statistic
+    return float(tau) if np.isfinite(tau) else 0.0
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """The covariance of f: variance `smooth` over counts and depths, variance `shared` over choices in common."""
+
+    smooth: float
+    shared: float
+
+    def between(self, distances: Array, common: Array) -> Array:
+        return self.smooth * np.exp(-distances / 2) + self.shared * common
+
+
+class Evidence:
+    """The model fitted to trained networks. `reference` holds the figures of all networks considered, for ranks."""
+
+    def __init__(self, names: Sequence[str], looks: Looks, losses: Sequence[float], reference: Array) -> None:
+        self.names, self._looks, self._losses, self._reference = tuple(names), looks, list(losses), reference
+        self._middle, self._spread = looks.counts.mean(0), looks.counts.std(0) + 1e-9
+        self._x, self._y = self._scores(looks.figures), normal_scores([-loss for loss in losses])
+        self.weights = earn_weights(self._x, self._y)
+        residuals = self._y - self._x @ self.weights
+        distances, common = self._apart(looks)
+        self.kernel, noise = _most_likely(distances, common, residuals)
+        self._factor = cho_factor(self.kernel.between(distances, common) + noise * np.eye(len(residuals)))
+        self._solved = cho_solve(self._factor, residuals)
+
+    def predict(self, looks: Looks) -> Prediction:
+        """What networks would reach, as normal scores among the trained ones."""
+        near = self.kernel.between(*self._apart(looks))
+        mean = self._scores(looks.figures) @ self.weights + near @ self._solved
+        left = self.kernel.smooth + self.kernel.shared - (near * cho_solve(self._factor, near.T).T).sum(1)
+        return Prediction(mean, np.sqrt(np.clip(left, 0.0, None)))
+
+    def standings(self) -> list[Standing]:
+        """A row per source, then what was learned: from the structure alone, and from all together."""
+        without = self._looks._replace(figures=np.zeros((len(self._y), 0)))
+        rows = [_standing(name, self._x[:, s], self._y, float(self.weights[s])) for s, name in enumerate(self.names)]
+        share = float(np.sqrt(self.kernel.smooth + self.kernel.shared))
+        structure = _left_out(
+            lambda train: Evidence((), without.part(train), self._part(train), without.figures), without
+        )
+        together = _left_out(
+            lambda train: Evidence(self.names, self._looks.part(train), self._part(train), self._reference), self._looks
+        )
+        return [*rows, _standing(STRUCTURE, structure, self._y, share), _standing(TOGETHER, together, self._y, None)]
+
+    def _part(self, rows: Sequence[int]) -> list[float]:
+        return [self._losses[row] for row in rows]
+
+    def _scores(self, figures: Array) -> Array:
+        rows = [[place_score(*pair) for pair in zip(self._reference.T, row, strict=True)] for row in figures]
+        return np.array(rows).reshape(len(figures), len(self.names))
+
+    def _apart(self, looks: Looks) -> tuple[Array, Array]:
+        """Mean squared distances of counts, and shares of common choices, to the trained networks."""
+        ours, theirs = ((one.counts - self._middle) / self._spread for one in (looks, self._looks))
+        distances = ((ours[:, None] - theirs[None]) ** 2).mean(-1)
+        common = [[overlap(a, b) for b in self._looks.choices] for a in looks.choices]
+        return distances, np.array(common).reshape(distances.shape)
+
+
+def overlap(one: Choices, other: Choices) -> float:
+    """The share of choices that two networks have in common (Jaccard), from 0 to 1."""
+    both = len(one | other)
+    return len(one & other) / both if both else 1.0
+
+
+def _most_likely(distances: Array, common: Array, residuals: Array) -> tuple[Kernel, float]:
+    """The variances of f and of the noise under which the residuals are most likely."""
+    best, found = -np.inf, (Kernel(0.0, 0.0), 1.0)
+    for smooth, shared, noise in product(_VARIANCES, _VARIANCES, _NOISES):
+        kernel = Kernel(smooth, shared)
+        factor = cho_factor(kernel.between(distances, common) + noise * np.eye(len(residuals)))
+        likelihood = -residuals @ cho_solve(factor, residuals) / 2 - np.log(np.diag(factor[0])).sum()
+        if likelihood > best:
+            best, found = float(likelihood), (kernel, noise)
+    return found
+
+
+def _left_out(fit: Callable[[Sequence[int]], Evidence], looks: Looks) -> Array:
+    """Predictions for networks by fits without them."""
+    count = len(looks.choices)
+    predicted = np.zeros(count)
+    if count < _FEWEST:
+        return predicted
+    for fold in range(min(_FOLDS, count)):
+        test = list(range(fold, count, _FOLDS))
+        train = [row for row in range(count) if row not in test]
+        predicted[test] = fit(train).predict(looks.part(test)).mean
+    return predicted
+
+
+def _standing(source: str, x: Array, y: Array, weight: float | None) -> Standing:
+    """τ with a bootstrap interval."""
+    drawn = np.random.default_rng(0).integers(len(y), size=(_RESAMPLES, len(y)))
+    low, high = np.percentile([tau_of(x[rows], y[rows]) for rows in drawn], [2.5, 97.5])
+    return Standing(source, tau_of(x, y), float(low), float(high), weight)

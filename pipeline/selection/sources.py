@@ -1,0 +1,104 @@
+"""Sources: everything that ranks networks without training them, each a predictor of unknown quality.
+
+The search's α, zero-cost proxies, the supernet's loss and plain size: how far each is right on the user's data is for
+short trainings to say (pipeline.selection.evidence).
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from statistics import fmean
+from typing import NamedTuple
+
+import numpy as np
+from torch import Tensor
+
+from pipeline.budget.integer_programme import Scores
+from pipeline.selection.evidence import Looks
+from pipeline.selection.structure import counts_and_depths, effective
+from pipeline.selection.zero_cost import activation_proxies, log_synflow
+from pipeline.space.choices import without_idle
+from pipeline.space.costs import Costs
+from pipeline.space.genotype import Genotype
+from pipeline.space.plan import count_macs, count_params
+from pipeline.space.skeleton import Skeleton
+from pipeline.space.spaces import space_named
+
+_DRAWS = 2
+
+
+class Measure(NamedTuple):
+    """Figures that are taken together: their names, and how."""
+
+    names: tuple[str, ...]
+    of: Callable[[Genotype], Sequence[float]]
+
+
+class Sources:
+    """Figures of networks, more is meant to be better; each network is looked at once.
+
+    Choices without an effect are left out first: they are not there for any image.
+    """
+
+    def __init__(self, measures: Sequence[Measure], watch: Callable[[], object] = lambda: None) -> None:
+        self._measures, self._watch = tuple(measures), watch
+        self._known: dict[str, list[float]] = {}
+
+    @property
+    def names(self) -> list[str]:
+        return [name for measure in self._measures for name in measure.names]
+
+    def figures(self, genotype: Genotype) -> list[float]:
+        """The figures of one network, in the order of the names."""
+        bare = without_idle(space_named(genotype.space), genotype.canonical())
+        name = str(bare.record())
+        if name not in self._known:
+            self._known[name] = [float(figure) for measure in self._measures for figure in measure.of(bare)]
+            self._watch()
+        return self._known[name]
+
+    def look(self, genotypes: Sequence[Genotype]) -> Looks:
+        """The networks as the model of the evidence sees them."""
+        return Looks(
+            np.array([self.figures(genotype) for genotype in genotypes]).reshape(len(genotypes), len(self.names)),
+            np.array([counts_and_depths(genotype) for genotype in genotypes]),
+            [effective(genotype) for genotype in genotypes],
+        )
+
+    def without(self, idle: Collection[str]) -> "Sources":
+        """The same columns, without the work for measures all of whose figures are idle: those are 0 then."""
+        kept = [m if set(m.names) - set(idle) else m._replace(of=_nothing(len(m.names))) for m in self._measures]
+        return Sources(kept, self._watch)
+
+
+def _nothing(count: int) -> Callable[[Genotype], Sequence[float]]:
+    return lambda _: [0.0] * count
+
+
+def measure_alpha(scores: Scores) -> Measure:
+    """The sum of the search's log-odds over the choices."""
+    costs = Costs(0.0, scores)
+    return Measure(("alpha",), lambda genotype: [costs.of(genotype)])
+
+
+def measure_size(skeleton: Skeleton) -> Measure:
+    """Multiply-adds and parameters."""
+    return Measure(("macs", "params"), lambda one: [count_macs(skeleton, one), count_params(skeleton, one)])
+
+
+def measure_zero_cost(skeleton: Skeleton, cells: int, images: Tensor, seed: int) -> Measure:
+    """Zero-cost proxies at the size of `skeleton`; those of single parts at the depth of the target, `cells`.
+
+    Cells that lose a little each look alike in a shallow network.
+    """
+    deep = replace(skeleton, cells=cells)
+
+    def measure(genotype: Genotype) -> list[float]:
+        at_depth = [activation_proxies(deep, genotype, images, seed + draw) for draw in range(_DRAWS)]
+        return [
+            log_synflow(skeleton, genotype, seed),
+            activation_proxies(skeleton, genotype, images, seed).naswot,
+            fmean(one.expressivity for one in at_depth),
+            fmean(one.progressivity for one in at_depth),
+        ]
+
+    return Measure(("synflow", "naswot", "expressivity", "progressivity"), measure)

@@ -1,0 +1,153 @@
+"""Trials: which networks are trained shortly, in what order, and the ledger that survives a kill.
+
+The first ones are spread out over the networks considered; then, round by round, come those with the highest upper
+confidence bound under the evidence so far. How many there will be follows from the time of the first, which is kept in
+the ledger, so that a killed run that goes on chooses the same networks.
+"""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline.console import progress_bar, say
+from pipeline.errors import PromiseBroken
+from pipeline.resumable.history import Entry, History, read_history
+from pipeline.resumable.ranks import broadcast, gather, is_writer, world
+from pipeline.selection.evidence import Array, Evidence, overlap
+from pipeline.selection.pool import Pool
+from pipeline.selection.sources import Sources
+from pipeline.selection.structure import effective
+from pipeline.space.genotype import Genotype
+
+FEWEST_TRIALS = 8
+_ROUND, _PARENTS = 4, 4
+_FIRST_SHARE = 0.5  # of the trials go to networks that are spread out
+_ALLOWANCE = 1.0  # standard deviations that count for a network when the next ones are chosen
+
+
+class TrainingBudget(NamedTuple):
+    """How much may be spent on short trainings: minutes of one process, and at most so many networks."""
+
+    minutes: float
+    at_most: int
+
+    def trials(self, seconds_each: float) -> int:
+        return max(FEWEST_TRIALS, min(self.at_most, round(60 * self.minutes / max(seconds_each, 1e-9))))
+
+
+class Ledger:
+    """Short trainings in the order they were asked for, on disk as they are done; several ranks share them out."""
+
+    def __init__(
+        self,
+        path: Path,
+        identity: str,
+        train: Callable[[Genotype], float],
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._train, self._clock = train, clock
+        header, *found = broadcast(read_history(path) if is_writer() else []) or [{}]
+        same = header.get("identity") == identity
+        self._known: list[Entry] = found if same else []
+        self._history = History(path, len(found) if same else -1, writes=is_writer())
+        if not same:
+            self._history.append(0, identity=identity)
+        self.trained: list[Genotype] = []
+        self.entries: list[Entry] = []
+
+    @property
+    def losses(self) -> list[float]:
+        """Validation losses of the trained networks; +∞ where a training diverged."""
+        return [math.inf if entry["loss"] is None else float(entry["loss"]) for entry in self.entries]
+
+    def try_out(self, genotypes: Sequence[Genotype], report: Callable[[str], object]) -> None:
+        """Train networks, or read back what was trained before."""
+        first = len(self.entries)
+        known = self._known[first : first + len(genotypes)]
+        new = list(enumerate(genotypes))[len(known) :]
+        mine = {index: self._timed(genotype) for index, genotype in new[world().rank :: world().size]}
+        fresh = {index: entry for part in gather(mine) for index, entry in part.items()}
+        for index, genotype in enumerate(genotypes):
+            entry = fresh.get(index) or known[index]
+            if index in fresh:
+                self._history.append(first + index + 1, **entry)
+            self.trained.append(genotype)
+            self.entries.append(entry)
+            report("diverged" if entry["loss"] is None else f"validation loss {entry['loss']:.3f}")
+
+    def _timed(self, genotype: Genotype) -> Entry:
+        started = self._clock()
+        loss = self._train(genotype)
+        seconds = self._clock() - started
+        return {"genotype": genotype.record(), "loss": loss if math.isfinite(loss) else None, "seconds": seconds}
+
+    def close(self) -> None:
+        self._history.close()
+
+
+def gather_evidence(pool: Pool, sources: Sources, ledger: Ledger, budget: TrainingBudget) -> Evidence:
+    """The evidence of as many short trainings as the budget allows, on networks of the pool and around its best."""
+    names, reference = sources.names, sources.look(pool.networks).figures
+    with progress_bar() as bar:
+        task = bar.add_task("short trainings", total=budget.at_most, note="")
+
+        def report(note: str) -> None:
+            bar.update(task, advance=1, note=note)
+
+        ledger.try_out(pool.networks[:1], report)
+        planned = budget.trials(float(ledger.entries[0]["seconds"]))
+        bar.update(task, total=planned)
+        ledger.try_out(spread_out(pool.networks, max(FEWEST_TRIALS // 2, round(_FIRST_SHARE * planned)))[1:], report)
+        while True:
+            evidence = _fit(names, sources, ledger, reference)
+            wanted = min(planned - len(ledger.entries), _ROUND)
+            chosen = _next_ones(evidence, pool, sources, ledger, wanted) if wanted > 0 else []
+            if not chosen:
+                break
+            ledger.try_out(chosen, report)
+    _name_diverged(ledger)
+    return evidence
+
+
+def _fit(names: Sequence[str], sources: Sources, ledger: Ledger, reference: Array) -> Evidence:
+    if not any(map(math.isfinite, ledger.losses)):
+        raise PromiseBroken(
+            f"all {len(ledger.losses)} short trainings diverged; lower [search] batch_size or check the images with "
+            "`pipeline check`, or set [discretize] evidence_minutes = 0"
+        )
+    return Evidence(names, sources.look(ledger.trained), ledger.losses, reference)
+
+
+def _next_ones(evidence: Evidence, pool: Pool, sources: Sources, ledger: Ledger, count: int) -> list[Genotype]:
+    """The networks with the highest upper confidence bound that were not trained."""
+    trained = {effective(genotype) for genotype in ledger.trained}
+
+    def ranked(networks: Sequence[Genotype]) -> list[Genotype]:
+        predicted = evidence.predict(sources.look(networks))
+        order = np.argsort(-(predicted.mean + _ALLOWANCE * predicted.deviation), kind="stable")
+        return [networks[index] for index in order]
+
+    around = pool.neighbours_of(ranked([*pool.networks, *ledger.trained])[:_PARENTS], 2, seed=len(ledger.entries))
+    fresh = {effective(genotype): genotype for genotype in [*pool.networks, *around]}
+    waiting = [genotype for choices, genotype in fresh.items() if choices not in trained]
+    return ranked(waiting)[:count] if waiting else []
+
+
+def spread_out(pool: Sequence[Genotype], count: int) -> list[Genotype]:
+    """Networks of the pool that are unlike each other: the first, then always the one farthest from those taken."""
+    choices = [effective(genotype) for genotype in pool]
+    taken, nearest = [0], np.array([overlap(choices[0], other) for other in choices])
+    while len(taken) < min(count, len(set(choices))):
+        taken.append(int(np.argmin(nearest)))
+        nearest = np.maximum(nearest, [overlap(choices[taken[-1]], other) for other in choices])
+    return [pool[index] for index in taken]
+
+
+def _name_diverged(ledger: Ledger) -> None:
+    for genotype, loss in zip(ledger.trained, ledger.losses, strict=True):
+        if not math.isfinite(loss):
+            say(f"a short training diverged and counts as the worst: {genotype.record()}")

@@ -1,0 +1,80 @@
+"""Judging networks of a run: its sources, and the evidence of short trainings on its data."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from pipeline.budget.integer_programme import Scores
+from pipeline.errors import UserError
+from pipeline.resumable.checkpoint import hash_of
+from pipeline.selection.evidence import Evidence
+from pipeline.selection.pool import Pool
+from pipeline.selection.short_training import Material, train_shortly
+from pipeline.selection.sources import Sources, measure_alpha, measure_size, measure_zero_cost
+from pipeline.selection.supernet_loss import SupernetLoss
+from pipeline.selection.trials import Ledger, TrainingBudget, gather_evidence
+from pipeline.space.alphas import Alphas
+from pipeline.stages.context import Context
+
+_IMAGES = 32  # that zero-cost proxies look at
+_MOST_TRIALS = 200
+_TRAINED_CELLS = 5  # at least: in a shallow network cells hardly differ
+
+
+def make_sources(context: Context, scores: Scores | None) -> Sources:
+    """Everything that ranks networks of this run; what a search has found is left out where there was none."""
+    skeleton, material = context.search_skeleton, make_material(context)
+    images = next(material.training()).images[:_IMAGES]
+    measures = [
+        measure_size(context.target_skeleton),
+        measure_zero_cost(skeleton, context.config.target.cells, images, context.config.compute.seed),
+    ]
+    if scores is not None:
+        measures.insert(0, measure_alpha(scores))
+    if context.run.supernet_weights.is_file():
+        measures.append(SupernetLoss(skeleton, context.run.supernet_weights, material).measure())
+    return Sources(measures)
+
+
+def alpha_scores(context: Context, found: Alphas) -> Scores:
+    """What the search says of every choice; a search of another space is refused."""
+    wanted = context.config.target.space
+    if found.space.name != wanted:
+        raise UserError(
+            f"{context.run.alphas} is of the space {found.space.name!r}, but [target] space = {wanted!r}; "
+            "run `pipeline search` again"
+        )
+    pairs = zip(found.space.kinds, found.scores(), strict=True)
+    return {kind.name: score.double().numpy() for kind, score in pairs}
+
+
+def make_material(context: Context) -> Material:
+    """The images as the search sees them."""
+    config = context.config
+    resolution = context.search_skeleton.resolution
+    return Material(
+        context.data, config.search.batch_size, config.compute.seed, config.data.augment, context.device, resolution
+    )
+
+
+def judge(context: Context, pool: Pool, sources: Sources, ledger_path: Path) -> Evidence:
+    """The evidence of short trainings for this run, as many as [discretize] evidence_minutes allow."""
+    settings, material = context.config.discretize, make_material(context)
+    skeleton = replace(context.search_skeleton, cells=max(context.search_skeleton.cells, _TRAINED_CELLS))
+    identity = hash_of(
+        {
+            "skeleton": str(skeleton),
+            "steps": settings.evidence_steps,
+            "minutes": settings.evidence_minutes,
+            "data": context.data.data_hash,
+            "batch_size": material.batch_size,
+            "augment": material.augment,
+            "seed": material.seed,
+            "pool": [genotype.record() for genotype in pool.networks],
+        }
+    )
+    ledger = Ledger(ledger_path, identity, lambda one: train_shortly(skeleton, one, material, settings.evidence_steps))
+    try:
+        budget = TrainingBudget(settings.evidence_minutes, _MOST_TRIALS)
+        return gather_evidence(pool, sources, ledger, budget)
+    finally:
+        ledger.close()

@@ -1,0 +1,148 @@
+"""Evidence: weights by their normal equations, the Gaussian process by its own, nothing for bad sources."""
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+
+from pipeline.selection.evidence import (
+    Evidence,
+    Looks,
+    earn_weights,
+    normal_scores,
+    overlap,
+    place_score,
+    tau_of,
+)
+from pipeline.space.choices import Choices
+from pipeline.space.plan import Choice
+
+RNG = np.random.default_rng(0)
+
+
+def choices(*operations: str) -> Choices:
+    return frozenset(Choice("cell", edge, operation) for edge, operation in enumerate(operations))
+
+
+def looks_of(figures: np.ndarray, seed: int = 1) -> Looks:
+    """Networks whose structure says nothing: counts drawn at random, no choices in common."""
+    rng = np.random.default_rng(seed)
+    return Looks(figures, rng.normal(size=(len(figures), 3)), [choices(f"{seed}-{row}") for row in range(len(figures))])
+
+
+def test_normal_scores_are_the_quantiles_of_ranks() -> None:
+    quantile = NormalDist().inv_cdf
+    found = normal_scores([3.0, -math.inf, 7.0, 3.0])
+    assert found.tolist() == pytest.approx([quantile(2.5 / 5), quantile(1 / 5), quantile(4 / 5), quantile(2.5 / 5)])
+
+
+def test_a_place_lies_between_those_around_it_and_beyond_all_order_remains() -> None:
+    values = np.array([3.0, 1.0, -math.inf, 2.0])
+    quantile = NormalDist().inv_cdf
+    assert place_score(values, 1.0) == pytest.approx(quantile((1 + 0.5 + 0.5) / 5))
+    assert place_score(values, 2.5) == pytest.approx(quantile((1 + 2.0 + 0.5) / 5))
+    assert place_score(values, -math.inf) == pytest.approx(quantile((0.5 + 0.5) / 5))
+    ordered = [place_score(values, v) for v in (-math.inf, -0.5, 0.5, 1.0, 2.0, 2.5, 3.0, 4.0, 4.5)]
+    assert ordered == sorted(ordered) and len(set(ordered)) == len(ordered)
+
+
+def test_weights_solve_the_normal_equations_where_all_are_positive() -> None:
+    x = np.random.default_rng(3).normal(size=(40, 2))
+    y = x @ [0.8, 0.5] + 0.05 * np.random.default_rng(4).normal(size=40)
+    found = earn_weights(x, y)
+    candidates = [np.linalg.solve(x.T @ x + ridge * np.eye(2), x.T @ y) for ridge in (0.3, 1.0, 3.0)]
+    assert min(np.abs(found - expected).max() for expected in candidates) < 1e-10
+
+
+def test_the_ridge_is_the_one_that_predicts_left_out_networks_best() -> None:
+    rng = np.random.default_rng(11)
+    x = rng.normal(size=(15, 1))
+    y = 0.5 * x[:, 0] + rng.normal(size=15)
+
+    def error(ridge: float) -> float:
+        total = 0.0
+        for i in range(15):
+            rest = np.arange(15) != i
+            w = max(0.0, float(x[rest, 0] @ y[rest] / (x[rest, 0] @ x[rest, 0] + ridge)))
+            total += (y[i] - w * x[i, 0]) ** 2
+        return total
+
+    best = min((0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1e9), key=error)
+    assert earn_weights(x, y)[0] == pytest.approx(max(0.0, x[:, 0] @ y / (x[:, 0] @ x[:, 0] + best)), abs=1e-10)
+
+
+def test_a_source_that_is_wrong_or_random_earns_nothing_or_little() -> None:
+    rng = np.random.default_rng(5)
+    y = normal_scores(rng.normal(size=60))
+    x = np.stack([y + 0.3 * rng.normal(size=60), -y, rng.normal(size=60)], axis=1)
+    weights = earn_weights(x, y)
+    assert weights[0] > 0.7
+    assert weights[1] == 0.0
+    assert abs(weights[2]) < 0.1
+    assert (earn_weights(x[:, 1:2], y) == 0).all()
+    assert (earn_weights(rng.normal(size=(2, 2)), y[:2]) == 0).all()
+
+
+def test_a_good_source_predicts_networks_that_were_not_trained() -> None:
+    rng = np.random.default_rng(6)
+    quality = rng.normal(size=200)
+    figures = np.stack([np.exp(quality + 0.4 * rng.normal(size=200)), rng.normal(size=200)], axis=1)
+    looks = looks_of(figures)
+    evidence = Evidence(("good", "noise"), looks.part(range(30)), (-quality[:30]).tolist(), figures)
+    predicted = evidence.predict(looks.part(range(30, 200))).mean
+    assert tau_of(predicted, quality[30:]) > 0.65
+    rows = {row.source: row for row in evidence.standings()}
+    assert rows["good"].low > 0.4 and rows["noise"].low < 0.1
+    assert rows["good"].tau == pytest.approx(tau_of(figures[:30, 0], quality[:30]))
+    assert rows["all together"].tau > 0.5 and abs(rows["structure"].tau) < 0.4
+
+
+def test_structure_is_learned_where_no_source_helps() -> None:
+    rng = np.random.default_rng(7)
+    counts = rng.integers(0, 4, size=(120, 3)).astype(float)
+    quality = counts @ [1.0, -0.5, 0.2]
+    looks = Looks(rng.normal(size=(120, 1)), counts, [choices(str(row)) for row in range(120)])
+    evidence = Evidence(("noise",), looks.part(range(40)), (-quality[:40]).tolist(), looks.figures)
+    predicted = evidence.predict(looks.part(range(40, 120)))
+    assert tau_of(predicted.mean, quality[40:]) > 0.7
+    known = evidence.predict(looks.part(range(40)))
+    assert known.deviation.mean() < predicted.deviation.mean()
+
+
+def test_predictions_are_those_of_the_gaussian_process() -> None:
+    """mean = x·w + k (K + σ² I)⁻¹ (y − X w), written out with dense inverses."""
+    rng = np.random.default_rng(8)
+    counts = rng.normal(size=(12, 2))
+    names = [choices(*rng.choice(["a", "b"], size=3)) for _ in range(12)]
+    looks = Looks(rng.normal(size=(12, 1)), counts, names)
+    train, test = looks.part(range(9)), looks.part(range(9, 12))
+    losses = rng.normal(size=9)
+    evidence = Evidence(("one",), train, losses.tolist(), looks.figures)
+    y = normal_scores(-losses)
+    x = np.array([[place_score(looks.figures[:, 0], value)] for value in looks.figures[:, 0]])
+    scaled = (counts - counts[:9].mean(0)) / (counts[:9].std(0) + 1e-9)
+
+    def covariance(one: int, other: int) -> float:
+        distance = ((scaled[one] - scaled[other]) ** 2).mean()
+        common = len(names[one] & names[other]) / len(names[one] | names[other])
+        return evidence.kernel.smooth * math.exp(-distance / 2) + evidence.kernel.shared * common
+
+    k = np.array([[covariance(a, b) for b in range(9)] for a in range(12)])
+    residuals = y - x[:9] @ evidence.weights
+    likelihoods = {}
+    for noise in (0.1, 0.2, 0.4, 0.8, 1.2):
+        full = k[:9] + noise * np.eye(9)
+        likelihoods[noise] = -residuals @ np.linalg.inv(full) @ residuals / 2 - np.linalg.slogdet(full)[1] / 2
+    noise = max(likelihoods, key=lambda n: likelihoods[n])
+    inverse = np.linalg.inv(k[:9] + noise * np.eye(9))
+    found = evidence.predict(test)
+    np.testing.assert_allclose(found.mean, x[9:] @ evidence.weights + k[9:] @ inverse @ residuals, atol=1e-10)
+    own = evidence.kernel.smooth + evidence.kernel.shared
+    variances = np.clip(own - np.einsum("ij,jk,ik->i", k[9:], inverse, k[9:]), 0, None)
+    np.testing.assert_allclose(found.deviation, np.sqrt(variances), atol=1e-7)
+
+
+def test_overlap() -> None:
+    assert overlap(choices("a", "b"), choices("a", "c")) == pytest.approx(1 / 3)
+    assert overlap(choices(), choices()) == 1.0
