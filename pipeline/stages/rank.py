@@ -1,0 +1,103 @@
+"""rank: which of several genotypes is best on this run's data, with the evidence for it."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pipeline.budget.integer_programme import Scores
+from pipeline.console import console, say
+from pipeline.errors import UserError
+from pipeline.report.selection import show_evidence
+from pipeline.selection.evidence import Evidence
+from pipeline.selection.pool import Pool
+from pipeline.selection.sources import Sources
+from pipeline.space.alphas import read_alphas
+from pipeline.space.genotype import Genotype, genotype_from_record
+from pipeline.space.spaces import space_named
+from pipeline.stages.context import Context
+from pipeline.stages.judgement import alpha_scores, judge, make_sources
+
+_MAX_FILE_BYTES = 50_000_000
+_FEWEST = 2
+
+
+class Line(NamedTuple):
+    """A genotype and the line of the file it stands on."""
+
+    number: int
+    genotype: Genotype
+
+
+def rank(context: Context, path: Path) -> dict[str, Any]:
+    """`pipeline rank --genotypes FILE`: every genotype with its score, its figures by source, and the weights used."""
+    lines = read_genotypes(path, context.config.target.space)
+    sources = make_sources(context, _found_scores(context))
+    pool = Pool(space_named(context.config.target.space), tuple(line.genotype for line in lines))
+    if not context.config.discretize.evidence_minutes:
+        return _record(lines, sources, _alpha_column(sources, pool), {"alpha": 1.0})
+    with context.run.locked():
+        digest = hashlib.sha256(json.dumps([one.genotype.record() for one in lines]).encode()).hexdigest()[:12]
+        evidence = judge(context, pool, sources, context.run.root / "rank" / f"{digest}.jsonl")
+    console.print(show_evidence(evidence.standings()))
+    return _record(lines, sources, evidence.predict(sources.look(pool.networks)).mean, _weights(evidence))
+
+
+def read_genotypes(path: Path, space: str) -> list[Line]:
+    """The genotypes of a JSON-lines file, blank lines left out; anything else is refused with its line."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from None
+    if len(content) > _MAX_FILE_BYTES:
+        raise UserError(f"{path} is larger than {_MAX_FILE_BYTES // 1_000_000} MB")
+    lines = []
+    for number, text in enumerate(content.decode("utf-8", errors="replace").splitlines(), start=1):
+        if text.strip():
+            lines.append(Line(number, _parse(text, f"{path}, line {number}", space)))
+    if len(lines) < _FEWEST:
+        raise UserError(f"{path} holds {len(lines)} genotypes; there is something to rank from {_FEWEST} on")
+    return lines
+
+
+def _parse(text: str, origin: str, space: str) -> Genotype:
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError):
+        raise UserError(f"{origin} is not JSON; every line is a genotype like {{'space': '{space}', …}}") from None
+    genotype = genotype_from_record(record, origin)
+    if genotype.space != space:
+        raise UserError(f"{origin} is of the space {genotype.space!r}, but [target] space = {space!r}")
+    return genotype
+
+
+def _found_scores(context: Context) -> Scores | None:
+    if not context.run.alphas.is_file():
+        say("this run has not searched yet: the search's alpha is no source (`pipeline search` makes it one)")
+        return None
+    return alpha_scores(context, read_alphas(context.run.alphas))
+
+
+def _alpha_column(sources: Sources, pool: Pool) -> Any:
+    if "alpha" not in sources.names:
+        raise UserError(
+            "[discretize] evidence_minutes = 0 ranks by the search's alpha alone, and this run has none: "
+            "run `pipeline search`, or set evidence_minutes"
+        )
+    return sources.look(pool.networks).figures[:, sources.names.index("alpha")]
+
+
+def _weights(evidence: Evidence) -> dict[str, float]:
+    return {row.source: row.weight for row in evidence.standings() if row.weight is not None}
+
+
+def _record(lines: list[Line], sources: Sources, scores: Any, weights: dict[str, float]) -> dict[str, Any]:
+    rows = []
+    for line, score in zip(lines, scores, strict=True):
+        figures = sources.figures(line.genotype)
+        known = {n: f if np.isfinite(f) else None for n, f in zip(sources.names, figures, strict=True)}
+        rows.append({"line": line.number, "score": float(score), "sources": known})
+    return {"genotypes": rows, "weights": weights}

@@ -1,0 +1,82 @@
+"""pipeline rank: genotypes in the order given, a line number for what is broken, and the same figures after a kill."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipeline.config_file import make_config
+from pipeline.errors import UserError
+from pipeline.rundir import RunDir
+from pipeline.space.sampling import random_genotype
+from pipeline.stages.context import Context
+from pipeline.stages.rank import rank, read_genotypes
+from tests.stages.test_discretize import make_context as make_searched
+
+FEW: dict[str, dict[str, Any]] = {
+    "data": {"validation_share": 0.03, "augment": "none"},
+    "compute": {"threads": 1},
+    "target": {"space": "nasbench201", "cells": 3, "channels": 8},
+    "search": {"channels": 4},
+    "discretize": {"evidence_minutes": 1e-6, "evidence_steps": 2},
+}
+
+
+def make_context(folder: Path, **more: dict[str, Any]) -> Context:
+    return Context(make_config({**FEW, **more}, "the test"), RunDir(folder, "test"))
+
+
+def write_lines(folder: Path, count: int = 12, space: str = "nasbench201") -> Path:
+    generator, path = np.random.default_rng(0), folder / "genotypes.jsonl"
+    lines = [json.dumps(random_genotype(space, generator).record()) for _ in range(count)]
+    path.write_text("\n".join([*lines[:3], "", *lines[3:]]) + "\n")
+    return path
+
+
+def test_every_line_gets_a_score_and_figures_in_the_order_given(tmp_path: Path) -> None:
+    path = write_lines(tmp_path)
+    found = rank(make_context(tmp_path), path)
+    assert [row["line"] for row in found["genotypes"]] == [1, 2, 3, *range(5, 14)]  # the fourth is blank
+    assert {"macs", "params", "synflow", "naswot", "expressivity", "progressivity"} == set(
+        found["genotypes"][0]["sources"]
+    )
+    assert set(found["weights"]) == {*found["genotypes"][0]["sources"], "structure"}
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    (ledger,) = (tmp_path / "runs" / "test" / "rank").glob("*.jsonl")
+    before = ledger.read_text()
+    assert rank(make_context(tmp_path), path) == found, "what was trained is read back"
+    assert ledger.read_text() == before
+
+
+def test_without_evidence_the_alpha_of_the_search_ranks_and_without_a_search_nothing_does(tmp_path: Path) -> None:
+    path, nothing = write_lines(tmp_path, space="darts"), {"discretize": {"evidence_minutes": 0.0}}
+    found = rank(make_searched(tmp_path), path)  # evidence_minutes = 0
+    scores = [row["score"] for row in found["genotypes"]]
+    assert scores == [row["sources"]["alpha"] for row in found["genotypes"]] and len(set(scores)) > 1
+    with pytest.raises(UserError, match="this run has none"):
+        rank(make_context(tmp_path / "new", **nothing), write_lines(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("", "holds 0 genotypes"),
+        ("{}\n", "line 1 is not a genotype"),
+        ("not json\n", "line 1 is not JSON"),
+        ('{"space": "darts"}\n', "line 1 is not a darts genotype"),
+    ],
+)
+def test_bad_files_name_the_line(tmp_path: Path, content: str, sentence: str) -> None:
+    path = tmp_path / "g.jsonl"
+    path.write_text(content)
+    with pytest.raises(UserError, match=sentence):
+        read_genotypes(path, "nasbench201")
+
+
+def test_a_genotype_of_another_space_and_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"line 1 is of the space 'darts', but \[target\] space = 'nasbench201'"):
+        read_genotypes(write_lines(tmp_path, 3, "darts"), "nasbench201")
+    with pytest.raises(UserError, match="No such file"):
+        read_genotypes(tmp_path / "none.jsonl", "darts")
