@@ -63,9 +63,13 @@ class Fixed(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """A cell at its place: `resolution` is that of its preprocessed inputs, `stride` applies to edges from them."""
+    """A cell at its place: `resolution` and `channels_in` are those of its preprocessed inputs.
+
+    `stride` applies to edges from them, which also bring the width to `channels`.
+    """
 
     kind: str
+    channels_in: int
     channels: int
     stride: int
     resolution: int
@@ -73,9 +77,9 @@ class Cell(NamedTuple):
 
     def site(self, kind: CellKind, edge: Edge, operation: str) -> Site:
         """Where `operation` runs if it is chosen on `edge` of this cell."""
-        at_input = edge.source < kind.inputs
-        resolution = self.resolution if at_input else self.resolution // self.stride
-        return Site(operation, self.channels, self.channels, self.stride if at_input else 1, resolution)
+        if edge.source < kind.inputs:
+            return Site(operation, self.channels_in, self.channels, self.stride, self.resolution)
+        return Site(operation, self.channels, self.channels, 1, self.resolution // self.stride)
 
     def output_site(self, kind: CellKind) -> Site | None:
         """The concatenation at the end of the cell, if it has one."""

@@ -44,8 +44,9 @@ class SourceEdges(nn.Module):
             side_by_side = x.repeat(1, copies, 1, 1) if self.reading_once < set(self.parallel) and copies > 1 else x
             total = sum_terms(
                 [
-                    module(x if name in self.reading_once else side_by_side)
-                    * _per_channel(rows[:, self.columns[name]], x.shape[1])
+                    _scale_copies(
+                        module(x if name in self.reading_once else side_by_side), rows[:, self.columns[name]]
+                    )
                     for name, module in self.parallel.items()
                 ]
             )
@@ -81,8 +82,9 @@ def _read_once(module: nn.Module, copies: int) -> bool:
     return True
 
 
-def _per_channel(weights: Tensor, channels: int) -> Tensor:
-    return weights.repeat_interleave(channels).view(1, -1, 1, 1)
+def _scale_copies(y: Tensor, weights: Tensor) -> Tensor:
+    """Each of the feature maps that lie side by side times its weight."""
+    return y * weights.repeat_interleave(y.shape[1] // len(weights)).view(1, -1, 1, 1)
 
 
 def sum_terms(terms: Sequence[Tensor]) -> Tensor:

@@ -23,7 +23,7 @@ def _lay_out(skeleton: Skeleton) -> Plan:
         if stage:
             chain.append(Fixed(Site("residual_reduction", channels, 2 * channels, 2, resolution)))
             channels, resolution = 2 * channels, resolution // 2
-        chain += [Cell("cell", channels, 1, resolution, ())] * cells
+        chain += [Cell("cell", channels, channels, 1, resolution, ())] * cells
     head = Site("head_norm", channels, skeleton.classes, 1, resolution)
     return Plan(tuple(chain), head, auxiliary_after=2 * len(chain) // 3)
 
