@@ -1,6 +1,7 @@
 """What a search space is made of: kinds of cells with their edges, and the plan of a whole network.
 
-A space that chooses one operation per layer is the same thing: each layer a kind of its own with a single edge.
+A space that chooses one operation per layer is the same thing: each layer a kind of its own with a single edge
+(`pipeline.space.layerwise`).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +25,8 @@ class CellKind:
     """A cell as a graph: `inputs` inputs, then `nodes` nodes, each with an edge from everything before it.
 
     `keep` inputs of each node survive the cut (None: all). `none` competes like any other operation when
-    `none_is_choice`; otherwise it only weakens an edge during the search.
+    `none_is_choice`; otherwise it only weakens an edge during the search. A step of the search runs `paths` operations
+    per edge (None: all), see `pipeline.space.paths`.
     """
 
     name: str
@@ -34,6 +36,7 @@ class CellKind:
     keep: int | None
     none_is_choice: bool
     output: Literal["concat", "last"]
+    paths: int | None = None
 
     @cached_property
     def edges(self) -> tuple[Edge, ...]:
@@ -116,6 +119,7 @@ class Space:
 
     `decode` takes the parsed JSON of a genotype file and returns genes per kind and node, or raises ValueError,
     KeyError or TypeError; what the genes mean is checked by `pipeline.space.genotype` for all spaces alike.
+    `arrange` brings genes that make the same network to the same form.
     """
 
     name: str
@@ -123,6 +127,7 @@ class Space:
     lay_out: Callable[[Skeleton], Plan]
     encode: Callable[[Genes], dict[str, Any]]
     decode: Callable[[Mapping[str, Any]], Genes]
+    arrange: Callable[[Genes], Genes] = lambda genes: genes
 
     def kind(self, name: str) -> CellKind:
         return next(kind for kind in self.kinds if kind.name == name)

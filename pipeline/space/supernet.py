@@ -44,9 +44,7 @@ class SourceEdges(nn.Module):
             side_by_side = x.repeat(1, copies, 1, 1) if self.reading_once < set(self.parallel) and copies > 1 else x
             total = sum_terms(
                 [
-                    _scale_copies(
-                        module(x if name in self.reading_once else side_by_side), rows[:, self.columns[name]]
-                    )
+                    _scale_copies(module(x if name in self.reading_once else side_by_side), rows[:, self.columns[name]])
                     for name, module in self.parallel.items()
                 ]
             )
