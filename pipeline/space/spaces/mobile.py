@@ -37,7 +37,7 @@ _DIVISOR = 8
 _IMAGENET_STRIDES = (2, (1, 2, 2, 2, 1, 2, 1))
 _CIFAR_STRIDES = (1, (1, 1, 2, 2, 1, 2, 1))
 
-# All 13 operations of 22 layers need 9 GB in a step at 96 px and batch 32.
+# A step at 96 px, batch 32 and 32 channels needs 4.8 GB and 24 s with all operations, 1.8 GB and 3 s with two.
 _PATHS = 2
 
 

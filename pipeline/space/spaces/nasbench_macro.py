@@ -1,7 +1,7 @@
 """The NAS-Bench-Macro space (Su et al., 2021): eight layers in three stages, three operations each.
 
-Its first layers may be `skip` too, which there is a 1×1 convolution of stride 2. The published networks have 32 channels
-at 32 px.
+The first layer of a stage may be `skip` too, which there is a 1×1 convolution of stride 2. The published networks have
+32 channels at 32 px.
 """
 
 from pipeline.space.layerwise import SKIP, Part, Sizes, Stage, layer_space
