@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from pipeline.selection.choices import choices_cost, genotype_of
+from pipeline.selection.choices import choices_cost, genotype_of, without_idle
 from pipeline.selection.limits import Limit
 from pipeline.selection.milp import Programme, even_scores
 from pipeline.space.costs import mac_costs, param_costs
 from pipeline.space.extremes import cheapest_genotype, dearest_genotype
+from pipeline.space.genotype import genotype_from_record
 from pipeline.space.plan import count_macs
 from pipeline.space.skeleton import Skeleton
 from pipeline.space.spaces import space_named
@@ -33,6 +34,15 @@ def test_brute_force_over_all_codes_at_nine_budgets() -> None:
             assert found.score == pytest.approx(worth[fits].max(), abs=1e-9)
             equals = fits & (worth >= worth[fits].max() - 1e-9)
             assert choices_cost(MACRO, macs, found.choices) == of_all[equals].min()
+
+
+def test_networks_that_leave_out_another_layer_are_looked_at_once() -> None:
+    records = [
+        {"space": "nasbench-macro", "layers": ["skip", "mb3_k3", "mb6_k5", *later, "skip", "mb3_k3", "skip"]}
+        for later in (["skip", "mb3_k3"], ["mb3_k3", "skip"], ["mb3_k3", "mb3_k3"])
+    ]
+    one, same, other = (without_idle(MACRO, genotype_from_record(record)) for record in records)
+    assert one == same != other
 
 
 def test_the_programme_chooses_the_depth_of_mobile() -> None:
