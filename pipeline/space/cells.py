@@ -119,11 +119,12 @@ class Space:
 
     `decode` takes the parsed JSON of a genotype file and returns genes per kind and node, or raises ValueError,
     KeyError or TypeError; what the genes mean is checked by `pipeline.space.genotype` for all spaces alike.
-    `arrange` brings genes that make the same network to the same form.
+    `arrange` brings genes that make the same network to the same form. Genotypes are quoted at the size `literature`.
     """
 
     name: str
     kinds: tuple[CellKind, ...]
+    literature: Skeleton
     lay_out: Callable[[Skeleton], Plan]
     encode: Callable[[Genes], dict[str, Any]]
     decode: Callable[[Mapping[str, Any]], Genes]

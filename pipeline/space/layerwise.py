@@ -50,13 +50,14 @@ class _Layer(NamedTuple):
 
 
 def layer_space(
-    name: str, stages: Sequence[Stage], sizes_of: Callable[[Skeleton], Sizes], paths: int | None = None
+    stages: Sequence[Stage], sizes_of: Callable[[Skeleton], Sizes], literature: Skeleton, paths: int | None = None
 ) -> Space:
     """The space of all networks of the stages. A step of its search runs `paths` operations per layer (None: all)."""
     layers = tuple(_layers(stages, paths))
     return Space(
-        name,
+        literature.space,
         tuple(layer.kind for layer in layers),
+        literature,
         lambda skeleton: _lay_out(skeleton, layers, sizes_of),
         lambda genes: {"layers": [genes[layer.kind.name][0][0].operation for layer in layers]},
         lambda record: _decode(record, layers),

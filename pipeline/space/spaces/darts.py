@@ -75,4 +75,5 @@ def _decode(record: Mapping[str, Any]) -> Genes:
     return genes
 
 
-DARTS = Space("darts", _KINDS, _lay_out, _encode, _decode)
+_LITERATURE = Skeleton("darts", cells=20, channels=36, resolution=32, classes=10)
+DARTS = Space("darts", _KINDS, _LITERATURE, _lay_out, _encode, _decode)

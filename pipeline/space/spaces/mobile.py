@@ -58,4 +58,5 @@ def _round(width: float) -> int:
     return rounded if rounded >= 0.9 * width else rounded + _DIVISOR
 
 
-MOBILE = layer_space("mobile", _STAGES, _sizes_of, paths=_PATHS)
+_LITERATURE = Skeleton("mobile", cells=22, channels=32, resolution=224, classes=1000)
+MOBILE = layer_space(_STAGES, _sizes_of, _LITERATURE, paths=_PATHS)

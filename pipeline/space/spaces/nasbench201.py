@@ -43,4 +43,5 @@ def _decode(record: Mapping[str, Any]) -> Genes:
     return {"cell": tuple(nodes)}
 
 
-NASBENCH201 = Space("nasbench201", (_KIND,), _lay_out, _encode, _decode)
+_LITERATURE = Skeleton("nasbench201", cells=15, channels=16, resolution=32, classes=10)
+NASBENCH201 = Space("nasbench201", (_KIND,), _LITERATURE, _lay_out, _encode, _decode)

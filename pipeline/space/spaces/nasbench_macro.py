@@ -1,7 +1,6 @@
 """The NAS-Bench-Macro space (Su et al., 2021): eight layers in three stages, three operations each.
 
-The first layer of a stage may be `skip` too, which there is a 1×1 convolution of stride 2. The published networks have
-32 channels at 32 px.
+The first layer of a stage may be `skip` too, which there is a 1×1 convolution of stride 2.
 """
 
 from pipeline.space.layerwise import SKIP, Part, Sizes, Stage, layer_space
@@ -17,4 +16,5 @@ def _sizes_of(skeleton: Skeleton) -> Sizes:
     return Sizes(Part(skeleton.channels, 1), stages, _FEATURES)
 
 
-NASBENCH_MACRO = layer_space("nasbench-macro", _STAGES, _sizes_of)
+_LITERATURE = Skeleton("nasbench-macro", cells=8, channels=32, resolution=32, classes=10)
+NASBENCH_MACRO = layer_space(_STAGES, _sizes_of, _LITERATURE)
