@@ -72,14 +72,16 @@ class TargetConfig(Section):
     """onnxruntime threads on the target."""
     batch: Count = 1
     """Images per call on the target."""
-    space: Literal["darts", "nasbench201"] = "darts"
-    """The search space."""
+    space: str = "darts"
+    """The search space: of cells (darts, nasbench201) or of layers (mobile, nasbench-macro)."""
     cells: Count = 5
-    """Cells of the network that is deployed."""
+    """Cells of the network that is deployed; in a space of layers, all its layers (mobile 22, nasbench-macro 8)."""
     channels: Count = 16
-    """Channels of its first cell; every reduction doubles them."""
+    """Channels of its first cell; every reduction doubles them. mobile: 32 for the widths of MobileNetV2, 40 for those
+    of EfficientNet-Lite, other multiples of 8 scale them."""
     stem: Literal["auto", "cifar", "imagenet"] = "auto"
-    """imagenet divides the resolution by 8 before the first cell; auto does so from 96 px on."""
+    """imagenet divides the resolution by 8 before the first cell (mobile: by 32 in all, otherwise by 8); auto does so
+    from 96 px on."""
     budget_ms: Positive = 2.0
     """The latency ceiling."""
     percentile: Percentile = 50

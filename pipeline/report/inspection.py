@@ -15,9 +15,7 @@ from pipeline.selection.chosen import read_chosen
 from pipeline.space.genotype import Genotype, read_genotype
 from pipeline.space.plan import plan_of
 from pipeline.space.skeleton import Skeleton
-
-# The network that the literature quotes genotypes at.
-_LITERATURE = Skeleton("darts", cells=20, channels=36, resolution=32, classes=10)
+from pipeline.space.spaces import space_named
 
 
 @dataclass(frozen=True)
@@ -46,9 +44,9 @@ class Machine:
 
 
 def inspect_file(path: Path, size: Size, machine: Machine, measure: bool) -> Inspection:
-    """The network of a genotype file, 20 cells and 36 channels unless said otherwise."""
+    """The network of a genotype file, at the size of the literature unless said otherwise."""
     genotype = read_genotype(path)
-    return _inspect(size.applied_to(replace(_LITERATURE, space=genotype.space)), genotype, machine, measure)
+    return _inspect(size.applied_to(space_named(genotype.space).literature), genotype, machine, measure)
 
 
 def inspect_run(run: RunDir, size: Size, machine: Machine, measure: bool) -> Inspection:

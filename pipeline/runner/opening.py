@@ -7,6 +7,7 @@ from pipeline.config_file import Overrides, read_config
 from pipeline.console import say
 from pipeline.errors import UserError
 from pipeline.rundir import RunDir, read_json, write_json
+from pipeline.space.spaces import space_named
 from pipeline.stages.context import Context
 
 
@@ -20,6 +21,7 @@ def open_run(config_path: Path, name: str, flags: Overrides, remember: bool = Tr
     earlier = _earlier_flags(run)
     merged = {s: {**earlier.get(s, {}), **given.get(s, {})} for s in {*earlier, *given}}
     config = read_config(config_path, merged)
+    space_named(config.target.space)
     in_file = read_config(config_path, given)
     kept = [
         f"[{section}] {setting} = {value!r}"

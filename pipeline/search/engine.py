@@ -84,7 +84,7 @@ class Search:
         constraint: Constraint,
         device: torch.device,
     ) -> None:
-        self.config, self.constraint = config, constraint
+        self.config, self.constraint, self.seed = config, constraint, compute.seed
         torch.manual_seed(compute.seed)
         layout = torch.channels_last if compute.channels_last else torch.contiguous_format
         supernet = Supernet(skeleton).to(device, memory_format=layout)  # type: ignore[call-overload]
@@ -125,12 +125,17 @@ class Search:
     def advance(self) -> StepReport | None:
         """One weight step; after every T-th, one architecture step, which makes a report."""
         state, epoch, rate = self.state, self.epoch, self._weight_lr()
+        self._draw_paths()
         batch = self.losses.prepare(self.train.batch(state.step))
         state.add_loss(self._step_weights(batch, rate))
         state.step += 1
         if state.step % self.inner_steps or epoch < self.config.warmup_epochs:
             return None
         return self._step_architecture(batch, epoch, rate)
+
+    def _draw_paths(self) -> None:
+        """Those of the present step, whenever it is reached: a resumed search draws the same."""
+        self.losses.draw_paths(self._detached(), (self.seed << 32) + self.state.step)
 
     def _weight_lr(self) -> float:
         low, high = self.config.weight_lr_min, self.config.weight_lr
@@ -139,8 +144,12 @@ class Search:
     def _step_weights(self, batch: Batch, rate: float) -> float:
         optimizer, weights = self.state.weight_optimizer, list(self.losses.supernet.parameters())
         loss = self.losses.cross_entropy(batch, self._detached())
-        gradients = torch.autograd.grad(loss, weights)
-        for weight, gradient in zip(weights, average(gradients), strict=True):
+        gradients = torch.autograd.grad(loss, weights, allow_unused=True)
+        # weights off the sampled paths have no gradient, and rest: neither decay nor momentum moves them
+        reached = [
+            (weight, gradient) for weight, gradient in zip(weights, gradients, strict=True) if gradient is not None
+        ]
+        for (weight, _), gradient in zip(reached, average([gradient for _, gradient in reached]), strict=True):
             weight.grad = gradient
         nn.utils.clip_grad_norm_(weights, self.config.clip)
         optimizer.param_groups[0]["lr"] = rate
@@ -195,5 +204,6 @@ class Search:
 
     def check_hypergradient(self) -> float | None:
         """The cosine of the indirect part with the reference's, at the present state."""
+        self._draw_paths()
         pair = BatchPair(*(self.losses.prepare(stream.fixed_batch(0)) for stream in (self.train, self.validation)))
         return self.gradients.check(pair, self._weight_lr())

@@ -12,10 +12,10 @@ from pipeline.search.objective import Constraint
 from pipeline.space.cells import CellKind
 from pipeline.space.genotype import Genotype
 from pipeline.space.network import Network
+from pipeline.space.operations import is_skip
 from pipeline.space.score import argmax_genotype, edge_weights, operation_scores
 from pipeline.space.supernet import Supernet, inherit_weights
 
-_FREE = ("none", "skip_connect")
 _COLLAPSED_SHARE = 0.95
 
 
@@ -25,7 +25,7 @@ class ArchitectureReport:
 
     genotype: Genotype
     skip_share: float
-    """Share of the selected operations that are skip_connect or none."""
+    """Share of the selected operations that do nothing."""
     costliest_share: float
     """Share of the selected operations that are the costliest of their edge."""
     margin_mean: float
@@ -55,7 +55,7 @@ def report_architecture(constraint: Constraint, alphas: Sequence[Tensor]) -> Arc
     margins = torch.cat([(w.topk(2).values @ w.new_tensor([1.0, -1.0])) for w in weights])
     entropies = torch.cat([torch.special.entr(w).sum(-1) / torch.tensor(float(w.shape[-1])).log() for w in weights])
     selected = [(kind, kept) for kind in space.kinds for kept in genotype.kept(kind)]
-    free = sum(kept.operation in _FREE for _, kept in selected)
+    free = sum(is_skip(kept.operation) for _, kept in selected)
     dear = sum(kept.operation == _costliest(constraint, kind, kept.edge) for kind, kept in selected)
     return ArchitectureReport(
         genotype,

@@ -8,13 +8,17 @@ from torch import Tensor, nn
 
 from pipeline.data import Batch
 from pipeline.search.objective import Constraint
+from pipeline.space.paths import Paths, draw_paths
 from pipeline.space.score import edge_weights
 from pipeline.space.supernet import Supernet
 
 
-@dataclass(frozen=True)
+@dataclass
 class Losses:
-    """Cross-entropies of the supernet on normalized images; the inner one with the weight decay it is trained with."""
+    """Cross-entropies of the supernet on normalized images; the inner one with the weight decay it is trained with.
+
+    Where the space samples paths, both losses of a step, and every term of its hypergradient, take the same ones.
+    """
 
     supernet: Supernet
     constraint: Constraint
@@ -22,6 +26,12 @@ class Losses:
     mean: Tensor
     std: Tensor
     memory_format: torch.memory_format
+    paths: Paths | None = None
+
+    def draw_paths(self, alphas: Sequence[Tensor], seed: int) -> None:
+        """The paths of the next losses; all ranks draw the same."""
+        weights = edge_weights(alphas, self.constraint.prices, self.constraint.scale)
+        self.paths = draw_paths(self.constraint.space, weights, seed)
 
     @property
     def device(self) -> torch.device:
@@ -36,7 +46,7 @@ class Losses:
         """The loss on a prepared batch; mixed precision on CUDA."""
         weights = edge_weights(alphas, self.constraint.prices, self.constraint.scale)
         with torch.autocast(self.device.type, enabled=self.device.type == "cuda"):
-            logits = self.supernet(batch.images, weights)
+            logits = self.supernet(batch.images, weights, self.paths)
         return nn.functional.cross_entropy(logits.float(), batch.labels)
 
     def inner(self, batch: Batch, alphas: Sequence[Tensor]) -> Tensor:

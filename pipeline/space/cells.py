@@ -1,6 +1,7 @@
 """What a search space is made of: kinds of cells with their edges, and the plan of a whole network.
 
-A space that chooses one operation per layer is the same thing: each layer a kind of its own with a single edge.
+A space that chooses one operation per layer is the same thing: each layer a kind of its own with a single edge
+(`pipeline.space.layerwise`).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +25,8 @@ class CellKind:
     """A cell as a graph: `inputs` inputs, then `nodes` nodes, each with an edge from everything before it.
 
     `keep` inputs of each node survive the cut (None: all). `none` competes like any other operation when
-    `none_is_choice`; otherwise it only weakens an edge during the search.
+    `none_is_choice`; otherwise it only weakens an edge during the search. A step of the search runs `paths` operations
+    per edge (None: all), see `pipeline.space.paths`.
     """
 
     name: str
@@ -34,6 +36,7 @@ class CellKind:
     keep: int | None
     none_is_choice: bool
     output: Literal["concat", "last"]
+    paths: int | None = None
 
     @cached_property
     def edges(self) -> tuple[Edge, ...]:
@@ -63,9 +66,13 @@ class Fixed(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """A cell at its place: `resolution` is that of its preprocessed inputs, `stride` applies to edges from them."""
+    """A cell at its place: `resolution` and `channels_in` are those of its preprocessed inputs.
+
+    `stride` applies to edges from them, which also bring the width to `channels`.
+    """
 
     kind: str
+    channels_in: int
     channels: int
     stride: int
     resolution: int
@@ -73,9 +80,9 @@ class Cell(NamedTuple):
 
     def site(self, kind: CellKind, edge: Edge, operation: str) -> Site:
         """Where `operation` runs if it is chosen on `edge` of this cell."""
-        at_input = edge.source < kind.inputs
-        resolution = self.resolution if at_input else self.resolution // self.stride
-        return Site(operation, self.channels, self.channels, self.stride if at_input else 1, resolution)
+        if edge.source < kind.inputs:
+            return Site(operation, self.channels_in, self.channels, self.stride, self.resolution)
+        return Site(operation, self.channels, self.channels, 1, self.resolution // self.stride)
 
     def output_site(self, kind: CellKind) -> Site | None:
         """The concatenation at the end of the cell, if it has one."""
@@ -112,13 +119,16 @@ class Space:
 
     `decode` takes the parsed JSON of a genotype file and returns genes per kind and node, or raises ValueError,
     KeyError or TypeError; what the genes mean is checked by `pipeline.space.genotype` for all spaces alike.
+    `arrange` brings genes that make the same network to the same form. Genotypes are quoted at the size `literature`.
     """
 
     name: str
     kinds: tuple[CellKind, ...]
+    literature: Skeleton
     lay_out: Callable[[Skeleton], Plan]
     encode: Callable[[Genes], dict[str, Any]]
     decode: Callable[[Mapping[str, Any]], Genes]
+    arrange: Callable[[Genes], Genes] = lambda genes: genes
 
     def kind(self, name: str) -> CellKind:
         return next(kind for kind in self.kinds if kind.name == name)

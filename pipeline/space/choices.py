@@ -56,10 +56,11 @@ def effective_choices(space: Space, choices: Choices) -> Choices:
 
 
 def without_idle(space: Space, genotype: Genotype) -> Genotype:
-    """The same network with `none` for every choice that has no effect."""
+    """The same network with `none` for every choice that has no effect, in its canonical form."""
     choices = choices_of(space, genotype)
     effective = effective_choices(space, choices)
-    return genotype_of(space, frozenset(c if c in effective else c._replace(operation="none") for c in choices))
+    heard = frozenset(c if c in effective else c._replace(operation="none") for c in choices)
+    return genotype_of(space, heard).canonical()
 
 
 def _alive_states(kind: CellKind, kept: dict[int, str]) -> set[int]:

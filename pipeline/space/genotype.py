@@ -48,11 +48,9 @@ class Genotype:
         return {"space": self.space, **space_named(self.space).encode(self.genes)}
 
     def canonical(self) -> "Genotype":
-        """The same network with every node's inputs in order of their source."""
-        return Genotype(
-            self.space,
-            {k: tuple(tuple(sorted(node, key=lambda g: g.source)) for node in v) for k, v in self.genes.items()},
-        )
+        """The same network with every node's inputs in order of their source, arranged as its space does."""
+        ordered = {k: tuple(tuple(sorted(node, key=lambda g: g.source)) for node in v) for k, v in self.genes.items()}
+        return Genotype(self.space, space_named(self.space).arrange(ordered))
 
 
 def _check_kind(kind: CellKind, nodes: tuple[tuple[Gene, ...], ...]) -> None:

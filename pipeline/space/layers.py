@@ -79,19 +79,23 @@ class Norm(Free):
 
 @dataclass(frozen=True)
 class Conv(Free):
-    """A convolution without bias, padded so that only the stride changes the resolution."""
+    """A convolution without bias, padded so that only the stride changes the resolution.
+
+    It keeps the width, times `expansion`, or brings it to that of the site or half of it.
+    """
 
     kernel: int = 1
     stride: int = 1
     dilation: int = 1
     depthwise: bool = False
     width: Literal["keep", "half", "out"] = "keep"
+    expansion: int = 1
 
     def _stride(self, site: Site) -> int:
         return self.stride or site.stride
 
     def after(self, flow: Flow, site: Site) -> Flow:
-        widths = {"keep": flow.channels, "half": site.channels_out // 2, "out": site.channels_out}
+        widths = {"keep": self.expansion * flow.channels, "half": site.channels_out // 2, "out": site.channels_out}
         return Flow(widths[self.width], flow.resolution // self._stride(site))
 
     def _weights(self, flow: Flow, site: Site) -> int:

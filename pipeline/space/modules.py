@@ -71,3 +71,34 @@ class Concatenate(nn.Module):
 
     def forward(self, *xs: Tensor) -> Tensor:
         return torch.cat(xs, dim=1)
+
+
+class Residual(nn.Module):
+    """x + branch(x); `drop_path` may drop the branch while training (stochastic depth)."""
+
+    def __init__(self, branch: nn.Module) -> None:
+        super().__init__()
+        self.branch = branch
+        self.drop_path: nn.Module = nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = x + self.drop_path(self.branch(x))
+        return y
+
+
+class SqueezeExcite(nn.Module):
+    """x · sigmoid(W₂ relu(W₁ mean x)) per channel; `copies` times side by side."""
+
+    def __init__(self, channels: int, squeezed: int, copies: int = 1) -> None:
+        super().__init__()
+        self.gate = nn.Sequential(
+            nn.AdaptiveAvgPool2d(1),
+            nn.Conv2d(copies * channels, copies * squeezed, 1, groups=copies),
+            nn.ReLU(),
+            nn.Conv2d(copies * squeezed, copies * channels, 1, groups=copies),
+            nn.Sigmoid(),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = x * self.gate(x)
+        return y

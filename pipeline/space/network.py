@@ -10,6 +10,7 @@ from pipeline.space import operations
 from pipeline.space.cells import Cell, CellKind, Fixed, Plan
 from pipeline.space.genotype import Genotype
 from pipeline.space.layers import Normalization
+from pipeline.space.modules import Residual
 from pipeline.space.plan import plan_of
 from pipeline.space.skeleton import Skeleton
 from pipeline.space.spaces import space_named
@@ -138,16 +139,22 @@ class Network(Chain):
         return part.channels if output is None else output.channels_out
 
     def set_drop_path(self, rate: float) -> None:
-        """Drop every path that is not an identity with probability `rate`, per image, while training."""
+        """Drop every path that is not an identity with probability `rate`, per image, while training.
+
+        What has a shortcut of its own is dropped beside it. The only edge of a cell is never dropped: nothing would
+        be left.
+        """
         from timm.layers.drop import DropPath
 
-        for cell in self.modules():
-            if isinstance(cell, NetworkCell):
-                for name, operation in cell.edges.items():
+        for module in self.modules():
+            if isinstance(module, Residual):
+                module.drop_path = DropPath(rate) if rate > 0 else nn.Identity()
+            elif isinstance(module, NetworkCell) and len(module.kind.edges) > 1:
+                for name, operation in module.edges.items():
                     if rate > 0 and not isinstance(operation, nn.Identity):
-                        cell.drop_paths[name] = DropPath(rate)
-                    elif name in cell.drop_paths:
-                        del cell.drop_paths[name]
+                        module.drop_paths[name] = DropPath(rate)
+                    elif name in module.drop_paths:
+                        del module.drop_paths[name]
 
     def forward(self, x: Tensor) -> Tensor:
         logits: Tensor = self.head(self.features(x, _run_cell)[-1])

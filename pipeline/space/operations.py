@@ -1,8 +1,11 @@
 """Every operation a space may name, as rows; building, multiply-adds and parameters all come from the same rows."""
 
+from itertools import product
+
 from torch import nn
 
 from pipeline.errors import UserError
+from pipeline.space.blocks import Excite, Shortcut
 from pipeline.space.layers import (
     SITE_STRIDE,
     Classify,
@@ -40,6 +43,23 @@ def _plain(kernel: int) -> Rows:
     return (Relu(), Conv(kernel, stride=SITE_STRIDE, width="out"), Norm())
 
 
+def _activated(kernel: int) -> Rows:
+    return (Conv(kernel, stride=SITE_STRIDE, width="out"), Norm(), Relu())
+
+
+def _inverted(expansion: int, kernel: int, excited: bool) -> Rows:
+    """MBConv (Sandler et al., 2018): widen, filter every channel, gate, narrow; linear at the end."""
+    widen: Rows = (Conv(expansion=expansion), Norm(), Relu()) if expansion > 1 else ()
+    filter_channels: Rows = (Conv(kernel, stride=SITE_STRIDE, depthwise=True), Norm(), Relu())
+    gate: Rows = (Excite(),) if excited else ()
+    return (Shortcut((*widen, *filter_channels, *gate, Conv(width="out"), Norm())),)
+
+
+# mb6_k5: expansion 6, kernel 5; mb6_k5_se: with squeeze-excite
+_INVERTED: dict[str, Rows] = {
+    f"mb{expansion}_k{kernel}{'_se' * excited}": _inverted(expansion, kernel, excited)
+    for expansion, kernel, excited in product((1, 3, 6), (3, 5, 7), (False, True))
+}
 _FACTORIZED: Rows = (Relu(), Halves(), Norm())
 _RESIDUAL: Rows = (
     Sum(
@@ -63,6 +83,8 @@ _OPERATIONS: dict[str, tuple[Rows, Rows]] = {
     "dil_conv_5x5": (_dilated(5), _dilated(5)),
     "nor_conv_1x1": (_plain(1), _plain(1)),
     "nor_conv_3x3": (_plain(3), _plain(3)),
+    "skip": ((Identity(),), (Conv(stride=SITE_STRIDE, width="out"), Norm())),
+    **{name: (rows, rows) for name, rows in _INVERTED.items()},
     # fixed parts
     "stem": ((Conv(3, width="out"), Norm()), ()),
     "stem_quarter": (
@@ -70,6 +92,8 @@ _OPERATIONS: dict[str, tuple[Rows, Rows]] = {
         (Conv(3, stride=2, width="half"), Norm(), Relu(), Conv(3, stride=2, width="out"), Norm()),
     ),
     "stem_half": ((), (Relu(), Conv(3, stride=2, width="out"), Norm())),
+    "conv_1x1_relu": (_activated(1), _activated(1)),
+    "conv_3x3_relu": (_activated(3), _activated(3)),
     "preprocess": (_plain(1), _FACTORIZED),
     "residual_reduction": ((), _RESIDUAL),
     "concat": ((Join(),), ()),
@@ -84,6 +108,11 @@ def rows_of(site: Site) -> Rows:
         raise UserError(f"unknown operation {site.operation!r}; known are {', '.join(_OPERATIONS)}")
     plain, strided = _OPERATIONS[site.operation]
     return plain if site.stride == 1 else strided
+
+
+def is_skip(operation: str) -> bool:
+    """Whether the operation does nothing where it need not change the shape."""
+    return _OPERATIONS[operation][0] in ((Identity(),), (Zero(),))
 
 
 def build(site: Site, norm: Normalization, copies: int = 1) -> nn.Module:

@@ -3,6 +3,7 @@
 from collections.abc import Collection
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.space.cells import CellKind, Gene
 from pipeline.space.costs import Costs
@@ -15,21 +16,38 @@ _CONCENTRATION = 0.5
 
 
 def random_genotype(space_name: str, generator: np.random.Generator, concentration: float | None = None) -> Genotype:
-    """A network of the space: inputs uniform; operations uniform, or from a Dirichlet draw per kind of cell."""
+    """A network of the space: inputs uniform; operations uniform, or from a Dirichlet draw per kind of cell.
+
+    Kinds with a single edge have one draw in common: a favourite shows in many layers or nowhere.
+    """
     space = space_named(space_name)
-    return Genotype(space_name, {kind.name: _random_kind(kind, generator, concentration) for kind in space.kinds})
+    single = [kind for kind in space.kinds if len(kind.edges) == 1]
+    names = list(dict.fromkeys(operation for kind in single for operation in kind.choosable))
+    common = dict(zip(names, _draw_chances(len(names), generator, concentration), strict=True))
+    genes = {}
+    for kind in space.kinds:
+        if kind in single:
+            chances = np.array([common[operation] for operation in kind.choosable])
+        else:
+            chances = _draw_chances(len(kind.choosable), generator, concentration)
+        genes[kind.name] = _random_nodes(kind, chances / chances.sum(), generator)
+    return Genotype(space_name, genes)
 
 
-def _random_kind(
-    kind: CellKind, generator: np.random.Generator, concentration: float | None
+def _draw_chances(count: int, generator: np.random.Generator, concentration: float | None) -> NDArray[np.float64]:
+    """Chances of so many operations, each above zero."""
+    if not count or concentration is None:
+        return np.ones(count)
+    return generator.dirichlet([concentration] * count) + np.finfo(np.float64).tiny
+
+
+def _random_nodes(
+    kind: CellKind, chances: NDArray[np.float64], generator: np.random.Generator
 ) -> tuple[tuple[Gene, ...], ...]:
-    count = len(kind.choosable)
-    chances = np.full(count, 1 / count) if concentration is None else generator.dirichlet([concentration] * count)
-
     def draw_node(node: int) -> tuple[Gene, ...]:
         before = kind.inputs + node
         sources = range(before) if kind.keep is None else sorted(generator.permutation(before)[: kind.keep].tolist())
-        return tuple(Gene(kind.choosable[generator.choice(count, p=chances)], source) for source in sources)
+        return tuple(Gene(str(generator.choice(kind.choosable, p=chances)), source) for source in sources)
 
     return tuple(draw_node(node) for node in range(kind.nodes))
 

@@ -14,6 +14,7 @@ from pipeline.space import operations
 from pipeline.space.cells import Cell, CellKind
 from pipeline.space.layers import Normalization
 from pipeline.space.network import Chain, Network, NetworkCell, join_nodes, preprocess_inputs
+from pipeline.space.paths import Paths, restrict_weights
 from pipeline.space.skeleton import Skeleton
 
 
@@ -36,27 +37,34 @@ class SourceEdges(nn.Module):
         copies = len(self.edges)
         self.reading_once = {name for name, module in self.parallel.items() if _read_once(module, copies)}
 
-    def forward(self, x: Tensor, weights: Tensor) -> list[Tensor]:
-        """Per edge, the sum over operations of weights[edge, operation] · operation(x)."""
+    def forward(self, x: Tensor, weights: Tensor, path: Tensor | None) -> list[Tensor]:
+        """Per edge, the sum over operations of weights[edge, operation] · operation(x); off the path, none is run."""
         rows, copies = weights[list(self.edges)], len(self.edges)
         totals: list[Tensor | None] = [None] * copies
-        if self.parallel:
+        parallel, shared = self._on(path, self.parallel), self._on(path, self.shared)
+        if parallel:
             side_by_side = x.repeat(1, copies, 1, 1) if self.reading_once < set(self.parallel) and copies > 1 else x
             total = sum_terms(
                 [
-                    module(x if name in self.reading_once else side_by_side)
-                    * _per_channel(rows[:, self.columns[name]], x.shape[1])
-                    for name, module in self.parallel.items()
+                    _scale_copies(module(x if name in self.reading_once else side_by_side), rows[:, self.columns[name]])
+                    for name, module in parallel.items()
                 ]
             )
             totals = list(total.chunk(copies, dim=1))
-        free = {name: module(x) for name, module in self.shared.items()}
+        free = {name: module(x) for name, module in shared.items()}
         return [
             sum_terms(
                 [*([] if total is None else [total]), *(rows[i, self.columns[name]] * y for name, y in free.items())]
             )
             for i, total in enumerate(totals)
         ]
+
+    def _on(self, path: Tensor | None, modules: nn.ModuleDict) -> dict[str, nn.Module]:
+        """The modules that some edge needs."""
+        if path is None:
+            return dict(modules.items())
+        needed = path[list(self.edges)].any(0)
+        return {name: module for name, module in modules.items() if needed[self.columns[name]]}
 
     def state_of(self, edge: int, operation: str) -> dict[str, Tensor]:
         """The parameters and statistics of one operation on one edge, as a module of its own holds them."""
@@ -81,8 +89,9 @@ def _read_once(module: nn.Module, copies: int) -> bool:
     return True
 
 
-def _per_channel(weights: Tensor, channels: int) -> Tensor:
-    return weights.repeat_interleave(channels).view(1, -1, 1, 1)
+def _scale_copies(y: Tensor, weights: Tensor) -> Tensor:
+    """Each of the feature maps that lie side by side times its weight."""
+    return y * weights.repeat_interleave(y.shape[1] // len(weights)).view(1, -1, 1, 1)
 
 
 def sum_terms(terms: Sequence[Tensor]) -> Tensor:
@@ -103,7 +112,7 @@ class SuperCell(nn.Module):
         sources = range(kind.inputs + kind.nodes - 1)
         self.sources = nn.ModuleList(SourceEdges(cell, kind, source, norm) for source in sources)
 
-    def forward(self, inputs: Sequence[Tensor], weights: Tensor) -> Tensor:
+    def forward(self, inputs: Sequence[Tensor], weights: Tensor, path: Tensor | None = None) -> Tensor:
         states = preprocess_inputs(self.preprocess, inputs)
         on_edge: dict[int, Tensor] = {}
         for source in range(self.kind.inputs + self.kind.nodes):
@@ -113,7 +122,7 @@ class SuperCell(nn.Module):
             if source < len(self.sources):
                 leaving = self.sources[source]
                 assert isinstance(leaving, SourceEdges)
-                on_edge.update(zip(leaving.edges, leaving(states[source], weights), strict=True))
+                on_edge.update(zip(leaving.edges, leaving(states[source], weights, path), strict=True))
         return join_nodes(self.kind, states)
 
     def state_of(self, edge: int, operation: str) -> dict[str, Tensor]:
@@ -124,17 +133,23 @@ class SuperCell(nn.Module):
 
 
 class Supernet(Chain):
-    """All networks of a space at once. `forward(x, weights)` takes one [edges, operations] tensor per kind of cell."""
+    """All networks of a space at once.
+
+    `forward(x, weights)` takes one [edges, operations] tensor per kind of cell; with `paths`, a mask of the same shape
+    each, only the operations on them are mixed, and run (`pipeline.space.paths`).
+    """
 
     def __init__(self, skeleton: Skeleton, affine: bool = False, pool_bn: bool = True) -> None:
         norm = Normalization(affine, pool_bn)
         super().__init__(skeleton, norm, lambda cell, kind: SuperCell(cell, kind, norm))
 
-    def forward(self, x: Tensor, weights: Sequence[Tensor]) -> Tensor:
-        by_kind = {kind.name: rows for kind, rows in zip(self.space.kinds, weights, strict=True)}
+    def forward(self, x: Tensor, weights: Sequence[Tensor], paths: Paths | None = None) -> Tensor:
+        names = [kind.name for kind in self.space.kinds]
+        rows = dict(zip(names, weights if paths is None else restrict_weights(weights, paths), strict=True))
+        masks = {} if paths is None else dict(zip(names, paths, strict=True))
 
         def run_cell(module: nn.Module, part: Cell, inputs: list[Tensor]) -> Tensor:
-            output: Tensor = module(inputs, by_kind[part.kind])
+            output: Tensor = module(inputs, rows[part.kind], masks.get(part.kind))
             return output
 
         logits: Tensor = self.head(self.features(x, run_cell)[-1])

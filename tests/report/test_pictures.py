@@ -9,7 +9,7 @@ from tests.latency.fakes import FINGERPRINT
 from tests.latency.made import SKELETON, made_table
 
 
-@pytest.mark.parametrize("skeleton", [SKELETON, Skeleton("nasbench201", 3, 4, 8, 3)])
+@pytest.mark.parametrize("skeleton", [SKELETON, Skeleton("nasbench201", 3, 4, 8, 3), Skeleton("mobile", 22, 8, 16, 3)])
 def test_pictures_are_drawn_for_every_space(tmp_path: Path, skeleton: Skeleton) -> None:
     column = made_table(skeleton, noise=0.03).column("fp32")
     draw_costs(column, skeleton, FINGERPRINT, tmp_path / "costs.png")

@@ -30,15 +30,22 @@ def write_images(path: Path, per_class: int = 40) -> None:
     np.savez(path, x_train=pixels, y_train=labels, x_test=pixels[:30], y_test=labels[:30])
 
 
-def make_search(folder: Path, share: float = 0.5, seed: int = 0, **settings: object) -> Search:
+def make_search(
+    folder: Path,
+    share: float = 0.5,
+    seed: int = 0,
+    skeleton: Skeleton = SEARCH,
+    target: Skeleton = TARGET,
+    **settings: object,
+) -> Search:
     """`share` places the limit between the cheapest and the costliest network."""
     if not (folder / "data.npz").exists():
         write_images(folder / "data.npz")
-    space, costs = space_named("nasbench201"), mac_costs(TARGET)
+    space, costs = space_named(target.space), mac_costs(target)
     costliest = sum(float(cost.max(1).sum()) for cost in costs.choices.values())
     limit = Limit("max_macs", costs, costs.fixed + share * costliest, "MACs")
     constraint = Constraint(space, (limit,), tuple(relative_prices(space, costs)), "shifted")
     data = load_data(DataConfig(format="npz", path="data.npz", resolution=8), folder, seed)
     chosen = {"batch_size": 12, "epochs": 3, "inner_steps": 2, "neumann_terms": 1, "alpha_lr": 0.05, **settings}
     compute = ComputeConfig(seed=seed)
-    return Search(SearchConfig(**chosen), compute, data, SEARCH, constraint, torch.device("cpu"))  # type: ignore[arg-type]
+    return Search(SearchConfig(**chosen), compute, data, skeleton, constraint, torch.device("cpu"))  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ def _unused(*_: object) -> None:
 
 
 def _space(name: str, kinds: list[CellKind]) -> Space:
-    return Space(name, tuple(kinds), _unused, _unused, _unused)  # type: ignore[arg-type]
+    return Space(name, tuple(kinds), _unused, _unused, _unused, _unused)  # type: ignore[arg-type]
 
 
 SMALL_DARTS = _space(

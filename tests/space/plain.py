@@ -21,7 +21,7 @@ class PlainCell(nn.Module):
             for edge in kind.edges
         )
 
-    def forward(self, inputs: Sequence[Tensor], weights: Tensor) -> Tensor:
+    def forward(self, inputs: Sequence[Tensor], weights: Tensor, path: Tensor | None = None) -> Tensor:
         states = preprocess_inputs(self.preprocess, inputs)
         for node in range(self.kind.nodes):
             total: Tensor | int = 0

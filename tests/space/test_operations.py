@@ -22,10 +22,13 @@ SITES = sorted(
             Skeleton("darts", cells=3, channels=4, resolution=8, classes=3),
             Skeleton("darts", cells=3, channels=4, resolution=64, classes=3, stem="imagenet"),
             Skeleton("nasbench201", cells=3, channels=4, resolution=8, classes=3),
+            Skeleton("nasbench-macro", cells=8, channels=4, resolution=16, classes=3),
         )
         for site in all_sites(skeleton)
         if site.operation != "concat"
     }
+    # every inverted bottleneck with and without a shortcut; the whole space would repeat them at many widths
+    | {site for site in all_sites(Skeleton("mobile", 22, 8, 16, 3)) if site.resolution == 8}
 )
 CHOICES = [site for site in SITES if site.resolution == 8]
 

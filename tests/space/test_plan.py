@@ -8,6 +8,7 @@ from pipeline.space.genotype import Genotype
 from pipeline.space.plan import all_sites, network_sites, plan_of
 from pipeline.space.sites import Site
 from pipeline.space.skeleton import Skeleton
+from pipeline.space.spaces import SPACE_NAMES, space_named
 
 
 def darts(resolution: int = 32, **changes: object) -> Skeleton:
@@ -37,6 +38,13 @@ def test_resolutions_that_cannot_be_halved(resolution: int, nearest: int) -> Non
 def test_resolutions_that_can(resolution: int) -> None:
     sites = all_sites(darts(resolution))
     assert all(site.resolution % site.stride == 0 for site in sites)
+
+
+@pytest.mark.parametrize("name", SPACE_NAMES)
+def test_the_network_of_the_literature_is_of_its_space(name: str) -> None:
+    literature = space_named(name).literature
+    assert literature.space == name
+    assert {cell.kind for cell in plan_of(literature).cells} == {kind.name for kind in space_named(name).kinds}
 
 
 @pytest.mark.parametrize("name", ["cells", "channels", "classes", "in_channels"])

@@ -8,10 +8,11 @@ from pipeline.space.skeleton import Skeleton
 
 DARTS = Skeleton("darts", cells=3, channels=4, resolution=8, classes=3)
 NASBENCH = Skeleton("nasbench201", cells=3, channels=4, resolution=8, classes=3)
+MOBILE = Skeleton("mobile", cells=22, channels=8, resolution=32, classes=3)
 
 
-@pytest.mark.parametrize("skeleton", [DARTS, NASBENCH])
-def test_spread_from_the_cheapest_to_the_dearest(skeleton: Skeleton) -> None:
+@pytest.mark.parametrize("skeleton", [DARTS, NASBENCH, MOBILE])
+def test_spread_from_the_cheapest_to_the_costliest(skeleton: Skeleton) -> None:
     found = spread_genotypes(skeleton.space, mac_costs(skeleton), 12, seed=1)
     macs = np.sort([count_macs(skeleton, genotype) for genotype in found])
     generator = np.random.default_rng(0)

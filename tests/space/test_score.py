@@ -44,7 +44,7 @@ def test_at_equal_alpha_the_cheaper_operation_weighs_more(value: float) -> None:
     assert (weights.diff() < 0).all()
 
 
-def test_as_printed_negative_alpha_favours_the_dearest() -> None:
+def test_as_printed_negative_alpha_favours_the_costliest() -> None:
     price = torch.tensor([[0.5, 3.0]])
     assert edge_logits(torch.full_like(price, -1.0), price, "literal").argmax() == 1
     assert edge_logits(torch.zeros_like(price), price, "literal").tolist() == [[0.0, 0.0]]

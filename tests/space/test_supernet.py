@@ -9,7 +9,7 @@ from pipeline.space.genotype import Genotype, genotype_from_record
 from pipeline.space.network import Network
 from pipeline.space.score import argmax_genotype
 from pipeline.space.skeleton import Skeleton
-from pipeline.space.spaces import space_named
+from pipeline.space.spaces import SPACE_NAMES, space_named
 from pipeline.space.supernet import Supernet, inherit_weights
 from tests.space.plain import PlainSupernet
 
@@ -17,6 +17,8 @@ SKELETONS = [
     Skeleton("darts", cells=4, channels=4, resolution=16, classes=5),
     Skeleton("darts", cells=3, channels=4, resolution=64, classes=5, in_channels=1, stem="imagenet"),
     Skeleton("nasbench201", cells=4, channels=4, resolution=16, classes=5),
+    Skeleton("mobile", cells=22, channels=8, resolution=16, classes=5),
+    Skeleton("nasbench-macro", cells=8, channels=4, resolution=16, classes=5),
 ]
 
 
@@ -24,8 +26,7 @@ def random_genotype(space: Space, seed: int) -> Genotype:
     generator = torch.Generator().manual_seed(seed)
     scores = [torch.rand(len(k.edges), len(k.operations), generator=generator) for k in space.kinds]
     for kind, score in zip(space.kinds, scores, strict=True):
-        if not kind.none_is_choice:
-            score[:, kind.operations.index("none")] = -1
+        score[:, [operation not in kind.choosable for operation in kind.operations]] = -1
     return argmax_genotype(space, scores)
 
 
@@ -97,12 +98,29 @@ def test_identities_are_never_dropped(darts_v2: Genotype) -> None:
     assert identities and set(cell.drop_paths) == set(cell.edges) - identities
 
 
+def test_stochastic_depth_drops_what_a_shortcut_passes_by() -> None:
+    """A layer without a shortcut is the only way through, and is never dropped."""
+    skeleton = Skeleton("nasbench-macro", cells=8, channels=4, resolution=16, classes=2)
+    layers = ["mb3_k3", "mb6_k5", "mb3_k3", "skip", "mb6_k5", "mb3_k3", "skip", "skip"]
+    network = Network(skeleton, genotype_from_record({"space": "nasbench-macro", "layers": layers}))
+    network.set_drop_path(0.999)  # practically always
+    torch.manual_seed(0)
+    x = torch.randn(4, 4, 16, 16)
+    for name, part in zip(layers, network.parts[1:9], strict=True):
+        y = part([x])
+        shortcut = name.startswith("mb") and y.shape == x.shape
+        assert torch.equal(y, x) == (shortcut or name == "skip")
+        x = y.detach()
+    network.set_drop_path(0.0)
+    assert not any(type(module).__name__ == "DropPath" for module in network.modules())
+
+
 def test_a_genotype_of_another_space_is_refused(darts_v2: Genotype) -> None:
     with pytest.raises(UserError, match="nasbench201"):
         Network(Skeleton("nasbench201", cells=3, channels=4, resolution=16, classes=5), darts_v2)
 
 
 def test_genotype_round_trip() -> None:
-    for name in ("darts", "nasbench201"):
+    for name in SPACE_NAMES:
         genotype = random_genotype(space_named(name), 7)
         assert genotype_from_record(genotype.record()) == genotype

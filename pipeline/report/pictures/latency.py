@@ -1,6 +1,7 @@
 """Pictures of a table: what operations cost at each stage of the network, and predictions against measurements."""
 
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -25,18 +26,17 @@ def draw_costs(column: Column, skeleton: Skeleton, device: Fingerprint, path: Pa
     plan, space = plan_of(skeleton), space_named(skeleton.space)
     choosable = {operation for kind in space.kinds for operation in kind.choosable}
     sites = {site for own in choice_sites(plan, space).values() for site in own if site.operation in choosable}
-    places = sorted({_place(site) for site in sites}, key=lambda place: (-place[2], place[1], place[0]))
+    places = sorted({_Place.of(site) for site in sites}, key=lambda p: (-p.resolution, p.stride, p.channels_in))
     operations = [o for o in dict.fromkeys(o for kind in space.kinds for o in kind.operations) if o in choosable]
     figure = Figure(figsize=(max(8.0, 2.2 * len(places)), 4.5), layout="constrained")
     axes = figure.add_subplot()
     width = 0.8 / len(operations)
     for index, operation in enumerate(operations):
-        keys = [Site(operation, c, c, stride, resolution).key for c, stride, resolution in places]
-        times = [column.sites[key].p50_ms * _US_PER_MS for key in keys]
+        here = [Site(operation, *place) for place in places]
+        times = [column.sites[s.key].p50_ms * _US_PER_MS if s in sites else 0.0 for s in here]
         offsets = np.arange(len(places)) + (index - (len(operations) - 1) / 2) * width
         axes.bar(offsets, times, width, label=operation, color=f"C{index}")
-    labels = [f"{c} channels, {r} px" + (f"\nstride {stride}" if stride > 1 else "\n") for c, stride, r in places]
-    axes.set_xticks(range(len(places)), labels)
+    axes.set_xticks(range(len(places)), [place.label for place in places])
     axes.set_ylabel("one operation, µs")
     axes.set_title(f"Cost of operations on {device.processor}, {device.threads} thread(s), {device.runtime}")
     axes.legend(ncols=2, fontsize="small", frameon=False)
@@ -44,8 +44,22 @@ def draw_costs(column: Column, skeleton: Skeleton, device: Fingerprint, path: Pa
     _save(figure, path)
 
 
-def _place(site: Site) -> tuple[int, int, int]:
-    return site.channels_in, site.stride, site.resolution
+class _Place(NamedTuple):
+    """A site without its operation."""
+
+    channels_in: int
+    channels_out: int
+    stride: int
+    resolution: int
+
+    @classmethod
+    def of(cls, site: Site) -> "_Place":
+        return cls(site.channels_in, site.channels_out, site.stride, site.resolution)
+
+    @property
+    def label(self) -> str:
+        width = f"{self.channels_in}" + (f" → {self.channels_out}" if self.channels_out != self.channels_in else "")
+        return f"{width} channels, {self.resolution} px\n" + (f"stride {self.stride}" if self.stride > 1 else "")
 
 
 def draw_predictions(column: Column, entry: SkeletonEntry, path: Path) -> None:

@@ -3,9 +3,11 @@
 from pipeline.errors import UserError
 from pipeline.space.cells import Space
 from pipeline.space.spaces.darts import DARTS
+from pipeline.space.spaces.mobile import MOBILE
 from pipeline.space.spaces.nasbench201 import NASBENCH201
+from pipeline.space.spaces.nasbench_macro import NASBENCH_MACRO
 
-_SPACES: dict[str, Space] = {space.name: space for space in (DARTS, NASBENCH201)}
+_SPACES: dict[str, Space] = {space.name: space for space in (DARTS, NASBENCH201, MOBILE, NASBENCH_MACRO)}
 SPACE_NAMES: tuple[str, ...] = tuple(_SPACES)
 
 

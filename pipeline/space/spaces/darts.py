@@ -55,7 +55,7 @@ def _lay_out(skeleton: Skeleton) -> Plan:
             Site("preprocess", o.channels, channels, o.resolution // resolution, o.resolution)
             for o in (outputs[-2] if len(outputs) > 1 else outputs[-1], outputs[-1])
         )
-        chain.append(Cell("reduce" if reducing else "normal", channels, stride, resolution, preprocess))
+        chain.append(Cell("reduce" if reducing else "normal", channels, channels, stride, resolution, preprocess))
         outputs.append(_Output(_NODES * channels, resolution // stride))
     head = Site("head", outputs[-1].channels, skeleton.classes, 1, outputs[-1].resolution)
     return Plan(tuple(chain), head, auxiliary_after=len(stem) + 2 * skeleton.cells // 3)
@@ -75,4 +75,5 @@ def _decode(record: Mapping[str, Any]) -> Genes:
     return genes
 
 
-DARTS = Space("darts", _KINDS, _lay_out, _encode, _decode)
+_LITERATURE = Skeleton("darts", cells=20, channels=36, resolution=32, classes=10)
+DARTS = Space("darts", _KINDS, _LITERATURE, _lay_out, _encode, _decode)

@@ -23,7 +23,7 @@ def _lay_out(skeleton: Skeleton) -> Plan:
         if stage:
             chain.append(Fixed(Site("residual_reduction", channels, 2 * channels, 2, resolution)))
             channels, resolution = 2 * channels, resolution // 2
-        chain += [Cell("cell", channels, 1, resolution, ())] * cells
+        chain += [Cell("cell", channels, channels, 1, resolution, ())] * cells
     head = Site("head_norm", channels, skeleton.classes, 1, resolution)
     return Plan(tuple(chain), head, auxiliary_after=2 * len(chain) // 3)
 
@@ -43,4 +43,5 @@ def _decode(record: Mapping[str, Any]) -> Genes:
     return {"cell": tuple(nodes)}
 
 
-NASBENCH201 = Space("nasbench201", (_KIND,), _lay_out, _encode, _decode)
+_LITERATURE = Skeleton("nasbench201", cells=15, channels=16, resolution=32, classes=10)
+NASBENCH201 = Space("nasbench201", (_KIND,), _LITERATURE, _lay_out, _encode, _decode)
