@@ -54,8 +54,12 @@ class ArchitectureGradients:
 
     def __init__(self, config: SearchConfig, losses: Losses, alphas: Sequence[Tensor]) -> None:
         self.config, self.losses, self.alphas = config, losses, list(alphas)
-        self.weights: list[Tensor] = list(losses.supernet.parameters())
         self.buffers = list(losses.supernet.buffers())
+
+    @property
+    def weights(self) -> list[Tensor]:
+        """Those on the present paths: the losses do not depend on others, whose part of every term would be zero."""
+        return list(self.losses.supernet.parameters_on(self.losses.paths))
 
     def compute(self, pair: BatchPair, penalty: float, rate: float, diagnose: bool) -> ArchitectureGradient:
         """At the configured γ (0: the learning rate) or the first half, quarter, … at which the solve stays bounded."""

@@ -142,14 +142,11 @@ class Search:
         return low + (high - low) * (1 + math.cos(math.pi * self.state.step / self.total_steps)) / 2
 
     def _step_weights(self, batch: Batch, rate: float) -> float:
-        optimizer, weights = self.state.weight_optimizer, list(self.losses.supernet.parameters())
+        # weights off the sampled paths rest: without a gradient neither decay nor momentum moves them
+        optimizer, weights = self.state.weight_optimizer, self.losses.supernet.parameters_on(self.losses.paths)
         loss = self.losses.cross_entropy(batch, self._detached())
-        gradients = torch.autograd.grad(loss, weights, allow_unused=True)
-        # weights off the sampled paths have no gradient, and rest: neither decay nor momentum moves them
-        reached = [
-            (weight, gradient) for weight, gradient in zip(weights, gradients, strict=True) if gradient is not None
-        ]
-        for (weight, _), gradient in zip(reached, average([gradient for _, gradient in reached]), strict=True):
+        gradients = torch.autograd.grad(loss, weights)
+        for weight, gradient in zip(weights, average(gradients), strict=True):
             weight.grad = gradient
         nn.utils.clip_grad_norm_(weights, self.config.clip)
         optimizer.param_groups[0]["lr"] = rate

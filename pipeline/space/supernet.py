@@ -5,7 +5,7 @@ as one call with a copy per edge: dense convolutions read the input once, others
 (the numbers are those of running every edge on its own).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -66,6 +66,13 @@ class SourceEdges(nn.Module):
         needed = path[list(self.edges)].any(0)
         return {name: module for name, module in modules.items() if needed[self.columns[name]]}
 
+    def idle_parameters(self, path: Tensor) -> Iterator[nn.Parameter]:
+        """Those of operations off the path."""
+        running = self._on(path, self.parallel)
+        for name, module in self.parallel.items():
+            if name not in running:
+                yield from module.parameters()
+
     def state_of(self, edge: int, operation: str) -> dict[str, Tensor]:
         """The parameters and statistics of one operation on one edge, as a module of its own holds them."""
         if operation not in self.parallel:
@@ -125,6 +132,12 @@ class SuperCell(nn.Module):
                 on_edge.update(zip(leaving.edges, leaving(states[source], weights, path), strict=True))
         return join_nodes(self.kind, states)
 
+    def idle_parameters(self, path: Tensor) -> Iterator[nn.Parameter]:
+        """Those of operations off the path."""
+        for leaving in self.sources:
+            assert isinstance(leaving, SourceEdges)
+            yield from leaving.idle_parameters(path)
+
     def state_of(self, edge: int, operation: str) -> dict[str, Tensor]:
         """See `SourceEdges.state_of`."""
         leaving = self.sources[self.kind.edges[edge].source]
@@ -154,6 +167,19 @@ class Supernet(Chain):
 
         logits: Tensor = self.head(self.features(x, run_cell)[-1])
         return logits
+
+    def parameters_on(self, paths: Paths | None) -> list[nn.Parameter]:
+        """The parameters that the output depends on: all but those of operations off the paths."""
+        if paths is None:
+            return list(self.parameters())
+        masks = {kind.name: mask for kind, mask in zip(self.space.kinds, paths, strict=True)}
+        idle = {
+            parameter
+            for cell in self.parts
+            if isinstance(cell, SuperCell)
+            for parameter in cell.idle_parameters(masks[cell.kind.name])
+        }
+        return [parameter for parameter in self.parameters() if parameter not in idle]
 
 
 def inherit_weights(network: Network, supernet: Supernet) -> None:
