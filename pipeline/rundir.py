@@ -8,13 +8,14 @@ import re
 import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pipeline.errors import UserError
 
+DEFAULT_RUN = "default"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -28,6 +29,11 @@ class RunDir:
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name) or ".." in self.name:
             raise UserError(f"{self.name!r} cannot name a run: use letters, digits, dots, dashes and underscores")
+
+    @property
+    def flag(self) -> str:
+        """What a command line needs to name this run."""
+        return "" if self.name == DEFAULT_RUN else f" --run {self.name}"
 
     @property
     def root(self) -> Path:
@@ -111,21 +117,45 @@ class RunDir:
         return self.exports / "model.onnx"
 
     @property
+    def int8_model(self) -> Path:
+        return self.exports / "model.int8.onnx"
+
+    @property
     def model_card(self) -> Path:
         return self.exports / "model.json"
 
+    @property
+    def labels(self) -> Path:
+        return self.exports / "labels.txt"
+
+    @property
+    def predict_script(self) -> Path:
+        return self.exports / "predict.py"
+
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the run for this process; a second one is refused. The system lets go when the process dies."""
+        """Hold the run for this process; a second one is refused. The system lets go when the process dies.
+
+        A run that is as empty afterwards as it was before leaves no trace.
+        """
+        missing = [folder for folder in (self.root, self.root.parent) if not folder.exists()]
         self.root.mkdir(parents=True, exist_ok=True)
-        with (self.root / ".lock").open("w") as handle:
+        lock = self.root / ".lock"
+        with lock.open("w") as handle:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise UserError(
                     f"the run {self.name!r} is in use by another process; wait for it or use --run"
                 ) from None
-            yield
+            try:
+                yield
+            finally:
+                if missing and list(self.root.iterdir()) == [lock]:
+                    lock.unlink()
+                    for folder in missing:
+                        with suppress(OSError):
+                            folder.rmdir()
 
 
 @contextmanager

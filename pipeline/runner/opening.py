@@ -10,11 +10,8 @@ from pipeline.rundir import RunDir, read_json, write_json
 from pipeline.stages.context import Context
 
 
-def open_run(config_path: Path, name: str, flags: Overrides, remember: bool = True) -> Context:
-    """The context of a run. Flags win over flags of earlier commands of the same run, which win over the file.
-
-    With `remember` the flags given now are kept for later commands.
-    """
+def open_run(config_path: Path, name: str, flags: Overrides) -> Context:
+    """The context of a run. Flags win over flags of earlier commands of the same run, which win over the file."""
     run = RunDir(config_path.absolute().parent, name)
     given = {s: {k: v for k, v in values.items() if v is not None} for s, values in flags.items()}
     earlier = _earlier_flags(run)
@@ -29,9 +26,13 @@ def open_run(config_path: Path, name: str, flags: Overrides, remember: bool = Tr
     ]
     if kept:
         say(f"from earlier flags of the run {name!r} ({run.flags.name}): {', '.join(kept)}")
-    if remember and any(given.values()):
-        write_json(run.flags, merged)
-    return Context(config, run)
+    return Context(config, run, {section: values for section, values in sorted(merged.items()) if values})
+
+
+def remember_flags(context: Context) -> None:
+    """Keep the flags of a command that was done for later commands of the run."""
+    if context.flags and context.flags != _earlier_flags(context.run):
+        write_json(context.run.flags, context.flags)
 
 
 def _earlier_flags(run: RunDir) -> dict[str, dict[str, Any]]:

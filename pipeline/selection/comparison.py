@@ -3,18 +3,15 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
-from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional
 
+from pipeline.artifacts.alphas import SupernetWeights
 from pipeline.config import Augment
 from pipeline.console import progress_bar
 from pipeline.data import Batch, ImageData, batches
-from pipeline.errors import UserError
 from pipeline.selection.candidate import Pick
 from pipeline.selection.outcome import Judgement
 from pipeline.selection.race import count_trainings, run_race
@@ -22,7 +19,7 @@ from pipeline.space.choices import Choices
 from pipeline.space.genotype import Genotype
 from pipeline.space.network import Network
 from pipeline.space.skeleton import Skeleton
-from pipeline.space.supernet import Supernet, inherit_weights
+from pipeline.space.supernet import inherit_weights
 
 _MOMENTUM, _WEIGHT_DECAY, _CLIP = 0.9, 3e-4, 5.0
 _STATISTICS_BATCHES = 20
@@ -110,16 +107,9 @@ def validation_loss(network: nn.Module, material: Material) -> float:
 class SupernetJudge:
     """Validation losses of cells that take their weights from the supernet; BatchNorm statistics are taken anew."""
 
-    def __init__(self, skeleton: Skeleton, weights: Path, material: Material) -> None:
+    def __init__(self, skeleton: Skeleton, weights: SupernetWeights, material: Material) -> None:
         self._skeleton, self._material = skeleton, material
-        self._supernet = Supernet(skeleton)
-        try:
-            state: dict[str, Tensor] = load_file(weights)
-            self._supernet.load_state_dict(state)
-        except (OSError, SafetensorError, RuntimeError):
-            raise UserError(
-                f"rescoring = 'supernet' needs the weights of this search in {weights}; run `pipeline search` again"
-            ) from None
+        self._supernet = weights.build(skeleton)
 
     def __call__(self, picks: Sequence[Pick]) -> list[Judgement]:
         losses = [self.loss(pick.genotype) for pick in picks]

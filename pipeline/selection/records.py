@@ -1,20 +1,18 @@
-"""selection.json and certificate.json: what was chosen among what, and what was measured."""
+"""What a selection leaves: the chosen network, what it was chosen among, and its certificate or refusal."""
 
-import hashlib
-import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any, NamedTuple
 
+from pipeline.artifacts.certificate import Certificate, Iteration, Refusal
+from pipeline.artifacts.document import Percentiles
+from pipeline.artifacts.network import ChosenNetwork, genotype_hash
+from pipeline.artifacts.selection import ArgmaxFigures, CandidateFigures, Figures, Selection
 from pipeline.budget.targets import Demands
 from pipeline.latency.measured import FIRM_NOISE_FLOOR
 from pipeline.selection.candidate import Pick
 from pipeline.selection.certification import Round
 from pipeline.selection.outcome import Candidate, Outcome
-from pipeline.space.genotype import Genotype
-
-_SCHEMA = 1
 
 
 class TableState(NamedTuple):
@@ -44,47 +42,36 @@ class Circumstances(NamedTuple):
     sentinel_ms: float | None = None
 
 
-def genotype_hash(genotype: Genotype) -> str:
-    """sha256 of the genotype with its inputs in order: the same for the same network."""
-    text = json.dumps(genotype.canonical().record(), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+def describe_network(pick: Pick) -> ChosenNetwork:
+    """genotype.json."""
+    return ChosenNetwork(genotype=pick.genotype, skeleton=pick.target.skeleton)
 
 
-def genotype_record(pick: Pick) -> dict[str, Any]:
-    """genotype.json: the genotype as the literature writes it, and the skeleton around it."""
-    return {**pick.genotype.record(), "skeleton": asdict(pick.target.skeleton)}
-
-
-def certificate_record(outcome: Outcome, circumstances: Circumstances) -> dict[str, Any]:
+def certify_outcome(outcome: Outcome, circumstances: Circumstances) -> Certificate:
     """The certificate of a network that fits."""
     chosen = outcome.chosen
-    predicted = chosen.pick.predicted
-    return {
-        **_certificate_head(outcome.demands, circumstances),
-        "fits": True,
-        "predicted_ms": predicted.ms,
-        "predicted_interval_ms": [predicted.low_ms, predicted.high_ms],
-        "measured_ms": chosen.measured.record(),
-        "noise_floor": chosen.measured.noise_floor,
-        "provisional": not circumstances.table.trusted or chosen.measured.noise_floor > FIRM_NOISE_FLOOR,
-        "genotype_sha256": genotype_hash(chosen.pick.genotype),
-        "skeleton": asdict(chosen.pick.target.skeleton),
-        "iterations": [_iteration(done) for done in outcome.rounds],
-    }
+    predicted, measured = chosen.pick.predicted, chosen.measured
+    return Certificate(
+        **_asked(outcome.demands, circumstances),
+        fits=True,
+        predicted_ms=predicted.ms,
+        predicted_interval_ms=(predicted.low_ms, predicted.high_ms),
+        measured_ms=Percentiles(**measured.record()),
+        noise_floor=measured.noise_floor,
+        provisional=not circumstances.table.trusted or measured.noise_floor > FIRM_NOISE_FLOOR,
+        genotype_sha256=genotype_hash(chosen.pick.genotype),
+        skeleton=chosen.pick.target.skeleton,
+        iterations=[_iteration(done) for done in outcome.rounds],
+    )
 
 
-def refusal_record(demands: Demands, rounds: Sequence[Round], circumstances: Circumstances) -> dict[str, Any]:
+def refuse_budget(demands: Demands, rounds: Sequence[Round], circumstances: Circumstances) -> Refusal:
     """What is left of a budget that no network was measured to keep."""
-    return {
-        **_certificate_head(demands, circumstances),
-        "fits": False,
-        "iterations": [_iteration(done) for done in rounds],
-    }
+    return Refusal(**_asked(demands, circumstances), fits=False, iterations=[_iteration(done) for done in rounds])
 
 
-def _certificate_head(demands: Demands, circumstances: Circumstances) -> dict[str, Any]:
+def _asked(demands: Demands, circumstances: Circumstances) -> dict[str, Any]:
     return {
-        "schema": _SCHEMA,
         "budget_ms": demands.budget_ms,
         "percentile": demands.percentile,
         "device": circumstances.device,
@@ -94,41 +81,42 @@ def _certificate_head(demands: Demands, circumstances: Circumstances) -> dict[st
     }
 
 
-def _iteration(done: Round) -> dict[str, Any]:
-    return {
-        "limit_ms": done.limit_ms,
-        "predicted_ms": done.predicted_ms,
-        "measured_ms": done.measured.record(),
-        "noise_floor": done.measured.noise_floor,
-        "cells": done.pick.target.skeleton.cells,
-        "channels": done.pick.target.skeleton.channels,
-        "genotype_sha256": genotype_hash(done.pick.genotype),
-        "fits": done.fits,
-    }
+def _iteration(done: Round) -> Iteration:
+    return Iteration(
+        limit_ms=done.limit_ms,
+        predicted_ms=done.predicted_ms,
+        measured_ms=Percentiles(**done.measured.record()),
+        noise_floor=done.measured.noise_floor,
+        cells=done.pick.target.skeleton.cells,
+        channels=done.pick.target.skeleton.channels,
+        genotype_sha256=genotype_hash(done.pick.genotype),
+        fits=done.fits,
+    )
 
 
-def selection_record(
+def describe_selection(
     outcome: Outcome, argmax: Pick, options: Sequence[Pick], circumstances: Circumstances
-) -> dict[str, Any]:
+) -> Selection:
     """How it was chosen. `argmax` is the classic cell in the chosen skeleton, `options` the best of each size."""
     chosen, demands = outcome.chosen.pick, outcome.demands
     limits = chosen.target.limits(demands)
-    return {
-        "schema": _SCHEMA,
-        "rule": circumstances.rule,
-        "rescoring": circumstances.rescoring,
-        "alphas_sha256": circumstances.alphas_sha256,
-        "skeleton": asdict(chosen.target.skeleton),
-        "limits": {"percentile": demands.percentile, "budget_ms": demands.budget_ms}
-        | {limit.name: limit.at_most for limit in limits[1:]},
-        "limit_predicted_ms": limits[0].at_most,
-        "chosen": _figures(chosen),
-        "gap": chosen.gap,
-        "solve_seconds": sum(done.pick.seconds for done in outcome.rounds),
-        "argmax": {**_figures(argmax), "within_limits": all(x.allows(x.costs.of(argmax.genotype)) for x in limits)},
-        "candidates": [_candidate(candidate) for candidate in outcome.candidates],
-        "sizes": [_figures(option) for option in options],
-    }
+    counts = {limit.name: limit.at_most for limit in limits[1:]}
+    return Selection(
+        rule=circumstances.rule,
+        rescoring=circumstances.rescoring,
+        alphas_sha256=circumstances.alphas_sha256,
+        skeleton=chosen.target.skeleton,
+        limits={"percentile": demands.percentile, "budget_ms": demands.budget_ms, **counts},
+        limit_predicted_ms=limits[0].at_most,
+        chosen=Figures(**_figures(chosen)),
+        gap=chosen.gap,
+        solve_seconds=sum(done.pick.seconds for done in outcome.rounds),
+        argmax=ArgmaxFigures(
+            **_figures(argmax), within_limits=all(x.allows(x.costs.of(argmax.genotype)) for x in limits)
+        ),
+        candidates=[_candidate(candidate) for candidate in outcome.candidates],
+        sizes=[Figures(**_figures(option)) for option in options],
+    )
 
 
 def _figures(pick: Pick) -> dict[str, Any]:
@@ -140,14 +128,14 @@ def _figures(pick: Pick) -> dict[str, Any]:
         "predicted_ms": pick.predicted.ms,
         "macs": pick.macs,
         "params": pick.params,
-        "genotype": pick.genotype.record(),
+        "genotype": pick.genotype,
     }
 
 
-def _candidate(candidate: Candidate) -> dict[str, Any]:
+def _candidate(candidate: Candidate) -> CandidateFigures:
     record = _figures(candidate.pick)
     record |= {"measured_ms": candidate.measured and candidate.measured.record(), "fate": candidate.fate}
     if candidate.judgement is not None:
         loss, _, steps = candidate.judgement
         record |= {"validation_loss": loss if math.isfinite(loss) else None, "trained_steps": steps}
-    return record
+    return CandidateFigures(**record)

@@ -1,12 +1,11 @@
-"""Several budgets from one search: in what order, which one is trained, and the files of each."""
+"""Several budgets from one search: in what order, which one is trained, and where the files of each lie."""
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pipeline.errors import PromiseBroken, UserError
-from pipeline.rundir import write_json
 from pipeline.selection.certification import OverBudget
 from pipeline.selection.outcome import Outcome
 
@@ -53,16 +52,3 @@ def pick_outcome(sweep: Sweep, wanted_ms: float) -> Outcome:
 def folder_of(folder: Path, budget_ms: float) -> Path:
     """Where the files of one of several budgets lie."""
     return folder / f"{budget_ms:g}ms"
-
-
-def write_files(folder: Path, records: dict[str, dict[str, Any]]) -> None:
-    """genotype.json, selection.json and certificate.json; those without a record are removed, for they would be stale.
-
-    The certificate comes last: it vouches for the others.
-    """
-    for name in ("genotype", "selection", "certificate"):
-        path = folder / f"{name}.json"
-        if name in records:
-            write_json(path, records[name])
-        else:
-            path.unlink(missing_ok=True)

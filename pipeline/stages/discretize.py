@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 from torch import Tensor
 from torch.nn import functional
 
+from pipeline.artifacts.alphas import Alphas, SupernetWeights
 from pipeline.budget.integer_programme import Scores
 from pipeline.budget.targets import Target, make_targets
 from pipeline.console import console, progress_bar, say
-from pipeline.errors import PromiseBroken, UserError
+from pipeline.errors import UserError
 from pipeline.latency.measured import Measured
 from pipeline.report.pictures.pareto import draw_pareto
 from pipeline.report.selection import summarize
@@ -26,7 +27,6 @@ from pipeline.selection.promise import AtDepth, Untrained, Worth
 from pipeline.selection.records import Circumstances, TableState
 from pipeline.selection.refinement import Guide
 from pipeline.selection.sweep import order_budgets, pick_outcome, sweep_budgets
-from pipeline.space.alphas import Alphas, read_alphas
 from pipeline.space.cells import Space
 from pipeline.space.choices import Choices
 from pipeline.space.genotype import Genotype
@@ -63,12 +63,7 @@ def discretize(context: Context, prospect: Prospect) -> None:
         job.write_each(folder, sweep)
         if sweep.outcomes:
             draw_pareto(folder / "pareto.png", sweep.outcomes, job.argmax_beside(sweep.outcomes[-1]))
-    try:
-        outcome = pick_outcome(sweep, target.budget_ms)
-    except PromiseBroken:
-        refused_ms = target.budget_ms if target.budget_ms in sweep.refusals else max(sweep.refusals)
-        job.write_refusal(folder, refused_ms, sweep.refusals[refused_ms])
-        raise
+    outcome = pick_outcome(sweep, target.budget_ms)
     job.write(folder, outcome)
     console.print(summarize(sweep, job.argmax_beside(outcome), outcome.demands.budget_ms))
     for error in sweep.refusals.values():
@@ -78,7 +73,7 @@ def discretize(context: Context, prospect: Prospect) -> None:
 
 
 def _read_alphas(context: Context) -> Alphas:
-    found, wanted = read_alphas(context.run.alphas), context.config.target.space
+    found, wanted = context.read(Alphas), context.config.target.space
     if found.space.name != wanted:
         raise UserError(
             f"{context.run.alphas} is of the space {found.space.name!r}, but [target] space = {wanted!r}; "
@@ -168,7 +163,7 @@ def _make_judge(context: Context) -> Judge | None:
     if settings.rescoring == "race":
         return RaceJudge(skeleton, _make_material(context), context.config.search.weight_lr, settings.race_steps)
     if settings.rescoring == "supernet":
-        return SupernetJudge(skeleton, context.run.supernet_weights, _make_material(context))
+        return SupernetJudge(skeleton, context.read(SupernetWeights), _make_material(context))
     return None
 
 

@@ -1,0 +1,51 @@
+"""selection.json: what was chosen among what, and why."""
+
+from pipeline.artifacts.document import Document, Part, Percentiles
+from pipeline.artifacts.fields import Count, GenotypeField, NonNegative, Number, Sha256, SkeletonField
+
+
+class Figures(Part):
+    """A network and what is known of it without measuring."""
+
+    cells: Count
+    channels: Count
+    score: Number
+    score_share: Number
+    predicted_ms: Number
+    macs: Count
+    params: Count
+    genotype: GenotypeField
+
+
+class ArgmaxFigures(Figures):
+    """The classic cell."""
+
+    within_limits: bool
+
+
+class CandidateFigures(Figures):
+    """A network that was looked at, and what became of it; a loss is None where training diverged."""
+
+    measured_ms: Percentiles | None
+    fate: str
+    validation_loss: Number | None = None
+    trained_steps: Count | None = None
+
+
+class Selection(Document):
+    """How the network was chosen; `argmax` is the classic cell in its skeleton, `sizes` the best of each size."""
+
+    name, maker = "selection", "discretize"
+
+    rule: str
+    rescoring: str
+    alphas_sha256: Sha256
+    skeleton: SkeletonField
+    limits: dict[str, int | float]
+    limit_predicted_ms: Number
+    chosen: Figures
+    gap: Number
+    solve_seconds: NonNegative
+    argmax: ArgmaxFigures
+    candidates: list[CandidateFigures]
+    sizes: list[Figures]
