@@ -25,6 +25,8 @@ class Artifact:
 class Typed(Artifact):
     """An artifact with a content that is checked whenever it is read."""
 
+    max_bytes: ClassVar[int] = 1 << 36
+
     @classmethod
     def read(cls, path: Path, command: str = "") -> Self:
         """What `write` left; anything else is refused with the command that makes it anew, by default the maker's."""
@@ -32,6 +34,8 @@ class Typed(Artifact):
         try:
             if path.exists() and not path.is_file():
                 raise ValueError("it is not a file")
+            if path.stat().st_size > cls.max_bytes:
+                raise ValueError("it is too large")
             return cls._parse(path.read_bytes())
         except FileNotFoundError:
             raise UserError(f"there is no {path}; run {command} first") from None

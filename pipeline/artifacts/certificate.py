@@ -8,6 +8,7 @@ from pipeline.artifacts.document import Document, Part, Percentiles
 from pipeline.artifacts.fields import Count, NonNegative, Number, Percentile, Sha256, SkeletonField
 from pipeline.artifacts.network import ChosenNetwork, genotype_hash
 from pipeline.errors import UserError
+from pipeline.fingerprint import Fingerprint
 
 
 class Iteration(Part):
@@ -28,7 +29,7 @@ class _Attempt(Document):
 
     budget_ms: NonNegative
     percentile: Percentile
-    device: dict[str, Any]
+    device: Fingerprint
     sentinel_ms: NonNegative | None
     table_validated: bool | None
     table_differences: list[str]

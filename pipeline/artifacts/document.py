@@ -9,8 +9,6 @@ from pydantic import BaseModel, ConfigDict
 from pipeline.artifacts.artifact import Typed
 from pipeline.artifacts.fields import NonNegative
 
-_MAX_BYTES = 50_000_000
-
 
 class Part(BaseModel):
     """A part of a document."""
@@ -34,6 +32,7 @@ class Document(Part, Typed):
     """A JSON file. Fields that nobody set are not written; a file without a version is of the first."""
 
     version_key: ClassVar[str] = "schema"
+    max_bytes = 50_000_000
 
     def record(self) -> dict[str, Any]:
         """The document as its file holds it."""
@@ -56,8 +55,6 @@ class Document(Part, Typed):
 
     @classmethod
     def _parse(cls, content: bytes) -> Self:
-        if len(content) > _MAX_BYTES:
-            raise ValueError("it is too large")
         return cls.from_record(json.loads(content))
 
 

@@ -14,6 +14,8 @@ def open_run(config_path: Path, name: str, flags: Overrides) -> Context:
     """The context of a run. Flags win over flags of earlier commands of the same run, which win over the file."""
     run = RunDir(config_path.absolute().parent, name)
     given = {s: {k: v for k, v in values.items() if v is not None} for s, values in flags.items()}
+    if "budget_ms" in given.get("target", {}):  # one budget, asked for now, and not those of before
+        given["discretize"] = {"budgets_ms": [], **given.get("discretize", {})}
     earlier = _earlier_flags(run)
     merged = {s: {**earlier.get(s, {}), **given.get(s, {})} for s in {*earlier, *given}}
     config = read_config(config_path, merged)
@@ -25,7 +27,7 @@ def open_run(config_path: Path, name: str, flags: Overrides) -> Context:
         if setting not in given.get(section, {}) and getattr(getattr(in_file, section, None), setting, None) != value
     ]
     if kept:
-        say(f"from earlier flags of the run {name!r} ({run.flags.name}): {', '.join(kept)}")
+        say(f"from earlier flags of the run {name!r}: {', '.join(kept)}; delete {run.flags} to drop them")
     return Context(config, run, {section: values for section, values in sorted(merged.items()) if values})
 
 

@@ -9,6 +9,7 @@ from pipeline.artifacts.document import Percentiles
 from pipeline.artifacts.network import ChosenNetwork, genotype_hash
 from pipeline.artifacts.selection import ArgmaxFigures, CandidateFigures, Figures, Selection
 from pipeline.budget.targets import Demands
+from pipeline.fingerprint import Fingerprint
 from pipeline.latency.measured import FIRM_NOISE_FLOOR
 from pipeline.selection.candidate import Pick
 from pipeline.selection.certification import Round
@@ -36,7 +37,7 @@ class Circumstances(NamedTuple):
 
     rule: str
     rescoring: str
-    device: dict[str, Any]
+    device: Fingerprint
     table: TableState
     alphas_sha256: str
     sentinel_ms: float | None = None

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from torch import Tensor
 from torch.nn import functional
@@ -12,6 +12,7 @@ from pipeline.budget.integer_programme import Scores
 from pipeline.budget.targets import Target, make_targets
 from pipeline.console import console, progress_bar, say
 from pipeline.errors import UserError
+from pipeline.fingerprint import Fingerprint
 from pipeline.latency.measured import Measured
 from pipeline.report.pictures.pareto import draw_pareto
 from pipeline.report.selection import summarize
@@ -44,7 +45,7 @@ class Prospect(NamedTuple):
     targets: Sequence[Target]
     table: TableState
     measure: Measure
-    device: dict[str, Any]
+    device: Fingerprint
     sentinel_ms: float | None = None
 
 
@@ -176,7 +177,7 @@ def _open_prospect(context: Context) -> Prospect:
         make_targets(list(predictors), predictors.__getitem__),
         TableState(valid, known.differences),
         _with_progress(NetworkTimer(known.device, known.sentinel_ms)),
-        known.device.fingerprint.record(),
+        known.device.fingerprint,
         known.sentinel_ms,
     )
 

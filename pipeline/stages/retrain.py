@@ -108,19 +108,19 @@ def _split_training(data: ImageData, holdout_share: float) -> _Parts:
 
 
 def _finish(context: Context, network: Network, job: Job, outcome: Outcome) -> None:
-    """Weights, then the one look at the test set, then metrics and pictures."""
+    """The one look at the test set, then weights and metrics together, then what nobody reads back."""
     data, run = context.data, context.run
     trained = Trained(network, tuple(data.mean), tuple(data.std), data.labels)
+    network.load_state_dict(outcome.deployed)
+    measures = measure(predict(network, data.test, job.normalize, job.workers))
+    context.write(trained)
+    context.write(_describe(context, job, outcome, measures))
     last = run.weights.with_name("last.safetensors")
     if outcome.kind == "last":
         last.unlink(missing_ok=True)
     else:
         network.load_state_dict(outcome.last)
         trained.write(last)
-    network.load_state_dict(outcome.deployed)
-    context.write(trained)
-    measures = measure(predict(network, data.test, job.normalize, job.workers))
-    context.write(_describe(context, job, outcome, measures))
     draw_all(run.weights.parent, outcome.history, measures, data.labels)
     say(
         f"test accuracy {measures.top1:.2%} (top-5 {measures.top5:.2%}, calibration error "

@@ -73,7 +73,7 @@ def _certify(context: Context, genotype: Genotype, measured: Measured) -> Certif
     return Certificate(
         budget_ms=target.budget_ms,
         percentile=target.percentile,
-        device=open_target(context).fingerprint.record(),
+        device=open_target(context).fingerprint,
         sentinel_ms=None,
         table_validated=None,
         table_differences=[],

@@ -38,7 +38,7 @@ def made_certificate(network: ChosenNetwork = NETWORK, **changes: Any) -> Certif
     fields: dict[str, Any] = {
         "budget_ms": 1.0,
         "percentile": 50,
-        "device": FINGERPRINT.record(),
+        "device": FINGERPRINT,
         "sentinel_ms": 0.2,
         "table_validated": True,
         "table_differences": [],

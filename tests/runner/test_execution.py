@@ -180,6 +180,15 @@ def test_flags_of_earlier_commands_are_kept_and_named(tmp_path: Path, capsys: py
     assert open_run(config, "two", {}).config.target.budget_ms == 9.0
 
 
+def test_a_budget_asked_for_now_beats_several_of_before(tmp_path: Path) -> None:
+    config = tmp_path / "pipeline.toml"
+    config.write_text("")
+    remember_flags(open_run(config, "one", {"discretize": {"budgets_ms": [0.4, 0.7]}}))
+    assert open_run(config, "one", {}).config.discretize.budgets_ms == [0.4, 0.7]
+    asked = open_run(config, "one", {"target": {"budget_ms": 0.6}}).config
+    assert (asked.target.budget_ms, asked.discretize.budgets_ms) == (0.6, [])
+
+
 def test_every_stage_depends_on_settings_that_exist_and_artifacts_that_are_made() -> None:
     for stages in (STAGES, (TRANSFER, *STAGES[-2:])):
         made = {Images, GivenGenotype}

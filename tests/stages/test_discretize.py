@@ -57,7 +57,7 @@ def run_with(context: Context, device: FakeDevice, validated: bool = True) -> No
     grids = context.config.discretize
     skeletons = skeleton_grid(SKELETON, grids.cells_grid, grids.channels_grid)
     targets = make_targets(skeletons, FakePredictor)
-    discretize(context, Prospect(targets, TableState(validated), device, FINGERPRINT.record()))
+    discretize(context, Prospect(targets, TableState(validated), device, FINGERPRINT))
 
 
 def test_the_three_files_agree(tmp_path: Path) -> None:
