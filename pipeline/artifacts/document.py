@@ -32,7 +32,7 @@ class Document(Part, Typed):
     """A JSON file. Fields that nobody set are not written; a file without a version is of the first."""
 
     version_key: ClassVar[str] = "schema"
-    max_bytes = 50_000_000
+    max_bytes: ClassVar[int] = 50_000_000
 
     def record(self) -> dict[str, Any]:
         """The document as its file holds it."""
