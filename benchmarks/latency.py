@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from rich.progress import Progress
 
+from pipeline.artifacts.latency_table import LatencyTable, NetworkTime, SkeletonEntry
 from pipeline.latency.calibration import fit, predict, sum_sites
 from pipeline.latency.campaign import Campaign
 from pipeline.latency.devices import open_device
@@ -24,7 +25,6 @@ from pipeline.latency.measure import Device, Effort, measure_models
 from pipeline.latency.models import make_model, make_sentinel
 from pipeline.latency.probes import maps_read
 from pipeline.latency.profiling import profile_device
-from pipeline.latency.table import LatencyTable, NetworkTime, SkeletonEntry, read_table
 from pipeline.latency.validity import scores
 from pipeline.report.pictures.latency import draw_costs, draw_predictions
 from pipeline.space import operations
@@ -41,7 +41,7 @@ def main() -> None:
     """Profile and print, or compare two profiles."""
     options = parse_arguments()
     if options.compare:
-        print(repeatability(*(read_table(only_table(folder)) for folder in options.compare)))
+        print(repeatability(*(LatencyTable.read(only_table(folder)) for folder in options.compare)))
         return
     torch.set_num_threads(1)
     skeleton = Skeleton(options.space, options.cells, options.channels, options.resolution, classes=10)
@@ -51,7 +51,7 @@ def main() -> None:
     folder = options.out or Path("runs/benchmarks/latency") / f"{skeleton.space}-{skeleton.cells}x{skeleton.channels}"
     seconds = profile(device, campaign, effort, folder)
     singles = single_medians(device, skeleton, effort, folder / "singles.json")
-    table = read_table(only_table(folder))
+    table = LatencyTable.read(only_table(folder))
     entry = table.column("fp32").entry(skeleton)
     assert entry is not None
     draw_costs(table.column("fp32"), skeleton, table.fingerprint, folder / "costs.png")

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 
 from benchmarks.nasbench201_tables import SPACE
+from pipeline.artifacts.alphas import Alphas
 from pipeline.budget.integer_programme import Scores
 from pipeline.budget.limits import Limit
 from pipeline.config import ComputeConfig, DataConfig, SearchConfig
@@ -18,7 +19,6 @@ from pipeline.search.loop import SearchFiles, run_search
 from pipeline.search.objective import Constraint
 from pipeline.search.preview import preview_search
 from pipeline.selection.short_training import Material
-from pipeline.space.alphas import Alphas, read_alphas, write_alphas
 from pipeline.space.costs import mac_costs
 from pipeline.space.extremes import costliest_genotype
 from pipeline.space.genotype import Genotype
@@ -102,9 +102,9 @@ def run_search_once(labor: Labor, variant: Variant, seed: int, alpha_lr: float) 
         files = SearchFiles(folder / "checkpoint", folder / "history.jsonl", folder / "tensorboard")
         result = run_search(search, files, f"{labor.minutes}-{alpha_lr}-{epochs}", checkpoint_seconds=60.0)
         constraint = search.constraint
-        write_alphas(alphas, Alphas(SPACE, constraint.scale, tuple(result.alphas), constraint.prices))
+        Alphas(SPACE, constraint.scale, tuple(result.alphas), constraint.prices).write(alphas)
         write_json(facts, {"epochs": epochs, "stopped_early": result.stopped_early})
-    found = read_alphas(alphas)
+    found = Alphas.read(alphas)
     top = found.weights()[0].topk(2, dim=-1).values
     return Found(
         found,

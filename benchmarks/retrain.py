@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.rivals import RIVALS, Shape, count_macs, fit_width, measure_p50_ms
+from pipeline.artifacts.network import ChosenNetwork
 from pipeline.config import DataConfig, RetrainConfig
 from pipeline.console import say
 from pipeline.data import Batch, ImageData, batches, load_data
@@ -28,7 +29,6 @@ from pipeline.latency.devices import open_device
 from pipeline.latency.measure import Effort
 from pipeline.resumable.checkpoint import hash_of
 from pipeline.rundir import RunDir, read_json, write_json
-from pipeline.selection.chosen import read_chosen
 from pipeline.space.genotype import read_genotype
 from pipeline.space.network import Network
 from pipeline.space.skeleton import Skeleton
@@ -156,7 +156,7 @@ def train_one(name: str, model: Model, data: ImageData, job: Job) -> dict[str, A
 def read_certified(options: argparse.Namespace, data: ImageData) -> Network:
     seed_all(0)
     if options.run:
-        chosen = read_chosen(RunDir(Path(options.project).absolute(), options.run))
+        chosen = ChosenNetwork.read(RunDir(Path(options.project).absolute(), options.run).genotype)
         return Network(chosen.skeleton, chosen.genotype)
     genotype = read_genotype(Path(options.genotype))
     skeleton = Skeleton(

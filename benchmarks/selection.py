@@ -21,9 +21,9 @@ from pipeline.budget.limits import Limit
 from pipeline.budget.targets import Demands, Target, make_targets
 from pipeline.console import progress_bar, say
 from pipeline.errors import PromiseBroken
+from pipeline.fingerprint import processor_name
 from pipeline.latency.campaign import Campaign
 from pipeline.latency.devices import open_device
-from pipeline.latency.fingerprint import processor_name
 from pipeline.latency.measure import Device, Effort
 from pipeline.latency.measured import Measured
 from pipeline.latency.predictor import Predictor

@@ -9,7 +9,7 @@ import typer
 from pipeline.config import Config
 from pipeline.errors import PipelineError, UserError
 from pipeline.openmp import settle_waiting
-from pipeline.rundir import RunDir
+from pipeline.rundir import DEFAULT_RUN, RunDir
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -37,7 +37,6 @@ AllowMismatch = Annotated[bool | None, setting("target", "allow_mismatch", "--al
 Force = Annotated[bool, typer.Option("--force", help="Run it from the start, even if it is up to date.")]
 Flags = dict[str, dict[str, Any]]
 CONFIG_FILE = Path("pipeline.toml")
-RUN_NAME = "default"
 
 
 def _stage(name: str, config: Path, run: str, force: bool, flags: Flags) -> RunDir:
@@ -65,7 +64,7 @@ def init(
 @app.command()
 def profile(
     config: ConfigFile = CONFIG_FILE,
-    run: RunName = RUN_NAME,
+    run: RunName = DEFAULT_RUN,
     device: Annotated[str | None, setting("target", "device")] = None,
     threads: Annotated[int | None, setting("target", "threads")] = None,
     validate: Annotated[int | None, setting("profile", "validate_networks", "--validate")] = None,
@@ -79,21 +78,24 @@ def profile(
     columns = None if precision is None else precision.split(",")
     settings = {"validate_networks": validate, "precision": columns, "backend": backend}
     flags: Flags = {"target": {"device": device, "threads": threads}, "profile": settings}
-    from pipeline.runner.opening import open_run
+    from pipeline.runner.opening import open_run, remember_flags
     from pipeline.stages import profile as stage
 
-    if write_kit is not None:
-        stage.write_kit(open_run(config, run, flags), write_kit)
-    elif from_kit is not None:
-        stage.use_kit(open_run(config, run, flags), from_kit)
-    else:
+    if write_kit is None and from_kit is None:
         _stage("profile", config, run, force, flags)
+        return
+    context = open_run(config, run, flags)
+    if write_kit is not None:
+        stage.write_kit(context, write_kit)
+    elif from_kit is not None:
+        stage.use_kit(context, from_kit)
+    remember_flags(context)
 
 
 @app.command()
 def search(
     config: ConfigFile = CONFIG_FILE,
-    run: RunName = RUN_NAME,
+    run: RunName = DEFAULT_RUN,
     budget_ms: BudgetMs = None,
     percentile: Percentile = None,
     method: Annotated[str | None, setting("search", "method")] = None,
@@ -113,7 +115,7 @@ def search(
         from pipeline.runner.opening import open_run
         from pipeline.stages.search import preview
 
-        preview(open_run(config, run, flags, remember=False))
+        preview(open_run(config, run, flags))
         return
     _stage("search", config, run, force, flags)
 
@@ -137,7 +139,7 @@ def _absolute(path: Path | None) -> str | None:
 @app.command()
 def discretize(
     config: ConfigFile = CONFIG_FILE,
-    run: RunName = RUN_NAME,
+    run: RunName = DEFAULT_RUN,
     budget_ms: Annotated[str | None, typer.Option(help="One budget, or several as 5,10,20.")] = None,
     percentile: Percentile = None,
     rule: Annotated[str | None, setting("discretize", "rule")] = None,
@@ -154,7 +156,7 @@ def discretize(
 @app.command()
 def retrain(
     config: ConfigFile = CONFIG_FILE,
-    run: RunName = RUN_NAME,
+    run: RunName = DEFAULT_RUN,
     genotype: Annotated[Path | None, setting("retrain", "genotype")] = None,
     data: Annotated[Path | None, setting("data", "path", "--data")] = None,
     epochs: Annotated[int | None, setting("retrain", "epochs")] = None,
@@ -168,7 +170,7 @@ def retrain(
 @app.command()
 def export(
     config: ConfigFile = CONFIG_FILE,
-    run: RunName = RUN_NAME,
+    run: RunName = DEFAULT_RUN,
     format: Annotated[str | None, setting("export", "format")] = None,
     int8: Annotated[bool | None, setting("export", "int8", "--int8/--no-int8")] = None,
     force: Force = False,
@@ -181,7 +183,10 @@ def export(
 
 @app.command()
 def run(
-    config: ConfigFile = CONFIG_FILE, run: RunName = RUN_NAME, budget_ms: BudgetMs = None, percentile: Percentile = None
+    config: ConfigFile = CONFIG_FILE,
+    run: RunName = DEFAULT_RUN,
+    budget_ms: BudgetMs = None,
+    percentile: Percentile = None,
 ) -> None:
     """Run all stages, without those that are up to date."""
     from pipeline.report.summary import print_summary
@@ -197,7 +202,7 @@ def run(
 def rank(
     genotypes: Annotated[Path, typer.Option(help="A file with one genotype per line.")],
     config: ConfigFile = CONFIG_FILE,
-    run: RunName = RUN_NAME,
+    run: RunName = DEFAULT_RUN,
     minutes: Annotated[float | None, setting("discretize", "evidence_minutes", "--minutes")] = None,
     json: AsJson = False,
 ) -> None:
@@ -206,7 +211,7 @@ def rank(
     from pipeline.runner.opening import open_run
     from pipeline.stages.rank import rank as rank_genotypes
 
-    context = open_run(config, run, {"discretize": {"evidence_minutes": minutes}}, remember=False)
+    context = open_run(config, run, {"discretize": {"evidence_minutes": minutes}})
     print_ranking(rank_genotypes(context, genotypes), json)
 
 

@@ -3,7 +3,7 @@
 The docstring under a field is its only description: it becomes `--help` and the comment in the generated file.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -12,6 +12,9 @@ Count = Annotated[int, Field(ge=1)]
 CountOrZero = Annotated[int, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
 NonNegative = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+
+# How a stage runs, or where something lies whose content counts: never what comes out of it.
+WITHOUT_EFFECT = "without effect on results"
 
 Method = Literal["idarts", "darts", "first-order", "t1t2", "cg", "reverse", "truncated"]
 Percentile = Literal[50, 95, 99]
@@ -22,6 +25,11 @@ class Section(BaseModel):
     """A section of the file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
+
+    def effective(self) -> dict[str, Any]:
+        """The settings that results depend on, as JSON keeps them: all but those marked WITHOUT_EFFECT."""
+        marked = {name for name, field in type(self).model_fields.items() if WITHOUT_EFFECT in field.metadata}
+        return self.model_dump(mode="json", exclude=marked)
 
 
 class DataConfig(Section):
@@ -57,7 +65,7 @@ class ComputeConfig(Section):
     """CPU threads for searching and training; 0 takes all cores. Resuming needs the same number for the same bits."""
     seed: CountOrZero = 0
     """Seed of everything random."""
-    workers: CountOrZero = 0
+    workers: Annotated[CountOrZero, WITHOUT_EFFECT] = 0
     """Processes that load data; 0 loads in the main process, which is faster for small images."""
     channels_last: bool = True
     """Memory format of the networks; faster on CPU. Part of what makes a run repeatable to the bit."""
@@ -93,7 +101,7 @@ class TargetConfig(Section):
     """Largest number of multiply-adds (the mobile limit is 600 M); 0 for none."""
     max_params: CountOrZero = 0
     """Largest number of parameters; 0 for none."""
-    table: str = ""
+    table: Annotated[str, WITHOUT_EFFECT] = ""
     """A latency table to use instead of the one in latency_tables/ that fits this machine."""
     allow_mismatch: bool = False
     """Use that table although it was measured on another machine; recorded in every result."""
@@ -158,7 +166,7 @@ class SearchConfig(Section):
     """First value of lambda, the weight of the budget penalty; it rises while the budget is missed and falls below."""
     penalty_rate: NonNegative = 0.05
     """Relative change of lambda per architecture step."""
-    checkpoint_s: NonNegative = 60.0
+    checkpoint_s: Annotated[NonNegative, WITHOUT_EFFECT] = 60.0
     """Seconds between two checkpoints; the end of an epoch saves one as well."""
     allow_unvalidated: bool = False
     """Search with a latency table that misses its validity gate; every summary then says so."""
@@ -232,9 +240,9 @@ class RetrainConfig(Section):
     """Arithmetic of the training steps; auto is mixed precision on CUDA, bfloat16 on a CPU where it measures faster."""
     compile: bool = False
     """Compile the network with torch.compile; needs drop_path = 0, whose rate changes every epoch."""
-    checkpoint_s: Positive = 60.0
+    checkpoint_s: Annotated[Positive, WITHOUT_EFFECT] = 60.0
     """Seconds between checkpoints within an epoch; there is one at the end of every epoch too."""
-    genotype: str = ""
+    genotype: Annotated[str, WITHOUT_EFFECT] = ""
     """A genotype file to train instead of the run's own, for transfer to other data; relative to pipeline.toml."""
 
 

@@ -8,14 +8,25 @@ import re
 import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pipeline.errors import UserError
 
+DEFAULT_RUN = "default"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+class _Place:
+    """A path of a run, below the project."""
+
+    def __init__(self, pattern: str) -> None:
+        self._pattern = pattern
+
+    def __get__(self, run: "RunDir", kind: object = None) -> Path:
+        return run.project / self._pattern.format(name=run.name)
 
 
 @dataclass(frozen=True)
@@ -25,45 +36,42 @@ class RunDir:
     project: Path
     name: str
 
+    root = _Place("runs/{name}")
+    identity_file = _Place("runs/{name}/identity")
+    config = _Place("runs/{name}/config.toml")
+    flags = _Place("runs/{name}/flags.json")  # given on the command line; later commands of the same run keep to them
+    environment = _Place("runs/{name}/environment.json")
+    splits = _Place("runs/{name}/splits.json")
+    alphas = _Place("runs/{name}/search/alphas.safetensors")
+    supernet_weights = _Place("runs/{name}/search/weights.safetensors")
+    genotype = _Place("runs/{name}/discretize/genotype.json")
+    selection = _Place("runs/{name}/discretize/selection.json")
+    evidence = _Place("runs/{name}/discretize/evidence.jsonl")  # the short trainings behind a selection
+    certificate = _Place("runs/{name}/discretize/certificate.json")
+    weights = _Place("runs/{name}/retrain/weights.safetensors")
+    metrics = _Place("runs/{name}/retrain/metrics.json")
+    exports = _Place("exports/{name}")
+    model = _Place("exports/{name}/model.onnx")
+    int8_model = _Place("exports/{name}/model.int8.onnx")
+    model_card = _Place("exports/{name}/model.json")
+    labels = _Place("exports/{name}/labels.txt")
+    predict_script = _Place("exports/{name}/predict.py")
+    tables = _Place("latency_tables")
+
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name) or ".." in self.name:
             raise UserError(f"{self.name!r} cannot name a run: use letters, digits, dots, dashes and underscores")
 
     @property
-    def root(self) -> Path:
-        return self.project / "runs" / self.name
-
-    @property
-    def exports(self) -> Path:
-        return self.project / "exports" / self.name
-
-    @property
-    def tables(self) -> Path:
-        return self.project / "latency_tables"
-
-    @property
-    def config(self) -> Path:
-        return self.root / "config.toml"
-
-    @property
-    def flags(self) -> Path:
-        """The settings given on the command line, which later commands of the same run keep to."""
-        return self.root / "flags.json"
-
-    @property
-    def environment(self) -> Path:
-        return self.root / "environment.json"
-
-    @property
-    def splits(self) -> Path:
-        return self.root / "splits.json"
+    def flag(self) -> str:
+        """What a command line needs to name this run."""
+        return "" if self.name == DEFAULT_RUN else f" --run {self.name}"
 
     def identity(self) -> str:
         """A name for this run alone, which stays with it when the project moves."""
-        path = self.root / "identity"
-        if not path.is_file():
-            write_text(path, uuid.uuid4().hex)
-        return path.read_text(encoding="utf-8").strip()
+        if not self.identity_file.is_file():
+            write_text(self.identity_file, uuid.uuid4().hex)
+        return self.identity_file.read_text(encoding="utf-8", errors="replace").strip()
 
     def record(self, stage: str) -> Path:
         """What a finished stage read and wrote."""
@@ -78,59 +86,30 @@ class RunDir:
     def tensorboard(self, stage: str) -> Path:
         return self.root / stage / "tensorboard"
 
-    @property
-    def alphas(self) -> Path:
-        return self.root / "search" / "alphas.safetensors"
-
-    @property
-    def supernet_weights(self) -> Path:
-        return self.root / "search" / "weights.safetensors"
-
-    @property
-    def genotype(self) -> Path:
-        return self.root / "discretize" / "genotype.json"
-
-    @property
-    def selection(self) -> Path:
-        return self.root / "discretize" / "selection.json"
-
-    @property
-    def evidence(self) -> Path:
-        """The short trainings behind a selection."""
-        return self.root / "discretize" / "evidence.jsonl"
-
-    @property
-    def certificate(self) -> Path:
-        return self.root / "discretize" / "certificate.json"
-
-    @property
-    def weights(self) -> Path:
-        return self.root / "retrain" / "weights.safetensors"
-
-    @property
-    def metrics(self) -> Path:
-        return self.root / "retrain" / "metrics.json"
-
-    @property
-    def model(self) -> Path:
-        return self.exports / "model.onnx"
-
-    @property
-    def model_card(self) -> Path:
-        return self.exports / "model.json"
-
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the run for this process; a second one is refused. The system lets go when the process dies."""
+        """Hold the run for this process; a second one is refused. The system lets go when the process dies.
+
+        A run that is as empty afterwards as it was before leaves no trace.
+        """
+        missing = [folder for folder in (self.root, self.root.parent) if not folder.exists()]
         self.root.mkdir(parents=True, exist_ok=True)
-        with (self.root / ".lock").open("w") as handle:
+        lock = self.root / ".lock"
+        with lock.open("w") as handle:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise UserError(
                     f"the run {self.name!r} is in use by another process; wait for it or use --run"
                 ) from None
-            yield
+            try:
+                yield
+            finally:
+                if missing and list(self.root.iterdir()) == [lock]:
+                    lock.unlink()
+                    for folder in missing:
+                        with suppress(OSError):
+                            folder.rmdir()
 
 
 @contextmanager

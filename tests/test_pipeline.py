@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from pipeline.artifacts.alphas import Alphas
+from pipeline.artifacts.latency_table import LatencyTable
 from pipeline.budget.integer_programme import Programme
 from pipeline.budget.limits import Limit
 from pipeline.latency.predictor import Predictor
-from pipeline.latency.table import read_table
-from pipeline.space.alphas import Alphas, read_alphas
 from pipeline.space.choices import genotype_of as genotype_from_choices
 from pipeline.space.extremes import cheapest_genotype
 from pipeline.space.genotype import read_genotype
@@ -120,10 +120,10 @@ def test_a_tighter_budget_gives_a_faster_genotype_without_a_new_profile(project:
     skeleton = Skeleton(**json.loads(genotype_of(project, "demo").read_text())["skeleton"])
     (table,) = (project / "latency_tables").glob("*.json")
     before = table.read_bytes()
-    costs, space = Predictor(read_table(table), skeleton).costs(), space_named(skeleton.space)
+    costs, space = Predictor(LatencyTable.read(table), skeleton).costs(), space_named(skeleton.space)
     tighter = (costs.of(cheapest_genotype(space, costs)) + costs.of(found)) / 2
     pipeline(project, "search", "--run", "tighter", "--budget-ms", f"{tighter}")
-    scores = read_alphas(project / "runs" / "tighter" / "search" / "alphas.safetensors").scores()
+    scores = Alphas.read(project / "runs" / "tighter" / "search" / "alphas.safetensors").scores()
     by_kind = {kind.name: score.double().numpy() for kind, score in zip(space.kinds, scores, strict=True)}
     chosen = Programme(space, by_kind).best([Limit("budget_ms", costs, tighter, "ms")])
     assert chosen is not None
@@ -164,7 +164,7 @@ def test_corrupted_alphas_score_lower(project: Path, tmp_path: Path) -> None:
     assert "evidence_minutes = 0.01" in settings
     (work / "pipeline.toml").write_text(settings.replace("evidence_minutes = 0.01", "evidence_minutes = 0.0"))
     pipeline(work, "discretize", "--run", "demo")
-    found = read_alphas(work / "runs" / "demo" / "search" / "alphas.safetensors")
+    found = Alphas.read(work / "runs" / "demo" / "search" / "alphas.safetensors")
     genotype = read_genotype(genotype_of(work, "demo"))
     generator = torch.Generator().manual_seed(0)
     shuffled = [alpha[:, torch.randperm(alpha.shape[1], generator=generator)] for alpha in found.alphas]

@@ -1,28 +1,30 @@
 """Making an export: everything is written beside the previous one, checked, and put in its place only if it holds."""
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils.data import Subset
 
+from pipeline.artifacts.certificate import Certificate
+from pipeline.artifacts.document import Percentiles
+from pipeline.artifacts.labels import Labels
+from pipeline.artifacts.model_card import Int8Trial, ModelCard
+from pipeline.artifacts.trained import Trained
 from pipeline.deploy.clauses import CLAUSES
 from pipeline.deploy.contract import Export, Limits, check_contract
 from pipeline.deploy.deployed import Deployed
 from pipeline.deploy.evaluation import Images, batches, measure_accuracy
 from pipeline.deploy.folder import owner_of, replacing
 from pipeline.deploy.graph import read_checked
-from pipeline.deploy.labels import write_labels
 from pipeline.deploy.measured import Measure
-from pipeline.deploy.model_card import describe_model, describe_origin, make_card, read_card, to_metadata
+from pipeline.deploy.model_card import describe_model, describe_origin, make_card, to_metadata
 from pipeline.deploy.quantize import Decision, Rating, decide, quantize
 from pipeline.onnx_file import write_deployed
-from pipeline.rundir import RunDir, write_json, writing
-from pipeline.training.trained import Trained
+from pipeline.rundir import RunDir, writing
 
 _CALIBRATION_IMAGES = 256
 
@@ -33,7 +35,7 @@ class Order:
 
     run: RunDir
     trained: Trained
-    certificate: Mapping[str, Any]
+    certificate: Certificate
     labels: tuple[str, ...]
     train: Images
     test: Images
@@ -45,7 +47,7 @@ class Order:
     measure: Measure
 
 
-def assemble(order: Order) -> dict[str, Any]:
+def assemble(order: Order) -> ModelCard:
     """Write exports/NAME and return its model card; PromiseBroken leaves the previous export as it was."""
     description = {
         **describe_model(order.trained, order.uint8_input),
@@ -53,8 +55,8 @@ def assemble(order: Order) -> dict[str, Any]:
     }
     deployed = Deployed(order.trained, order.uint8_input)
     with replacing(order.run) as folder:
-        write_labels(folder / "labels.txt", order.trained.labels)
-        with writing(folder / "model.onnx") as part:
+        Labels(order.trained.labels).write(folder / order.run.labels.name)
+        with writing(folder / order.run.model.name) as part:
             write_deployed(deployed, deployed.example(), part, to_metadata(description))
         export = Export(
             folder,
@@ -68,15 +70,16 @@ def assemble(order: Order) -> dict[str, Any]:
         )
         verdicts = check_contract(export, CLAUSES)
         int8 = _try_int8(order, export) if order.int8 else None
-        with writing(folder / "predict.py") as part:
+        with writing(folder / order.run.predict_script.name) as part:
             shutil.copyfile(Path(__file__).with_name("predict_script.py"), part)
-        write_json(folder / "model.json", make_card(owner_of(order.run), description, export, verdicts, int8))
-        return read_card(folder)
+        card = folder / order.run.model_card.name
+        make_card(owner_of(order.run), description, export, verdicts, int8).write(card)
+        return ModelCard.read(card)
 
 
-def _try_int8(order: Order, export: Export) -> dict[str, Any]:
+def _try_int8(order: Order, export: Export) -> Int8Trial:
     """The int8 file beside the other if it is better, and in any case the figures and the reason."""
-    path = export.folder / "model.int8.onnx"
+    path = export.folder / order.run.int8_model.name
     try:
         with writing(path) as part:
             quantize(export.model_path, part, _calibration(order))
@@ -85,24 +88,23 @@ def _try_int8(order: Order, export: Export) -> dict[str, Any]:
         raise
     except Exception as error:  # whatever the quantizer stumbles over, the fp32 export is sound
         path.unlink(missing_ok=True)
-        return {"shipped": False, "reason": f"onnxruntime could not quantize it: {str(error).splitlines()[:1]}"}
+        return Int8Trial(shipped=False, reason=f"onnxruntime could not quantize it: {str(error).splitlines()[:1]}")
     fp32_measured, int8_measured = order.measure([export.model_path, path])
     fp32 = Rating(export.comparison.correct_file / export.comparison.images, fp32_measured)
     int8 = Rating(measure_accuracy(path, order.test, "accuracy of int8"), int8_measured)
-    percentile = order.certificate["percentile"]
-    decision: Decision = decide(fp32, int8, percentile, order.max_accuracy_loss)
+    decision: Decision = decide(fp32, int8, order.certificate.percentile, order.max_accuracy_loss)
     size_mb = path.stat().st_size / 1e6
     if not decision.shipped:
         path.unlink()
-    return {
+    return Int8Trial(
         **decision._asdict(),
-        "accuracy": int8.accuracy,
-        "fp32_accuracy": fp32.accuracy,
-        "measured_ms": int8.measured.record(),
-        "fp32_measured_ms": fp32.measured.record(),
-        "noise_floor": int8.measured.noise_floor,
-        "file_mb": size_mb,
-    }
+        accuracy=int8.accuracy,
+        fp32_accuracy=fp32.accuracy,
+        measured_ms=Percentiles(**int8.measured.record()),
+        fp32_measured_ms=Percentiles(**fp32.measured.record()),
+        noise_floor=int8.measured.noise_floor,
+        file_mb=size_mb,
+    )
 
 
 def _calibration(order: Order) -> Iterator[Tensor]:

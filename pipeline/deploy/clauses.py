@@ -1,16 +1,17 @@
 """The clauses of the contract, in the order in which they are checked."""
 
+import json
 import warnings
 from typing import Any
 
 import onnx
 import torch
 
+from pipeline.artifacts.labels import Labels
 from pipeline.deploy.contract import Clause, Export, Finding
 from pipeline.deploy.deployed import reference_logits
 from pipeline.deploy.evaluation import Session, largest_difference
-from pipeline.deploy.graph import Array, count_graph_macs, float_initializers, has_side_data, traces
-from pipeline.deploy.labels import read_labels, stored_labels
+from pipeline.deploy.graph import Array, count_graph_macs, float_initializers, has_side_data, read_metadata, traces
 from pipeline.onnx_file import BATCH, INPUT, IR_VERSION, OPSET, OUTPUT
 from pipeline.space.plan import count_macs, count_params
 
@@ -57,8 +58,8 @@ def _check_labels(export: Export) -> Finding:
     sources = {
         "data": export.labels,
         "weights": export.trained.labels,
-        "model.onnx": stored_labels(export.model),
-        "labels.txt": read_labels(export.folder / "labels.txt"),
+        "model.onnx": tuple(json.loads(read_metadata(export.model)["labels"])),
+        "labels.txt": Labels.read(export.folder / "labels.txt").labels,
     }
     figures: dict[str, Any] = {"classes": len(export.labels)}
     for source, labels in sources.items():

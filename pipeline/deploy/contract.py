@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import onnx
 
+from pipeline.artifacts.trained import Trained
 from pipeline.deploy.deployed import Deployed
 from pipeline.deploy.evaluation import Comparison, Images, compare
 from pipeline.deploy.graph import read_checked
 from pipeline.deploy.measured import Measure
 from pipeline.errors import PipelineError, PromiseBroken
 from pipeline.latency.measured import Measured, measure_quietly
-from pipeline.training.trained import Trained
 
 
 class Budget(NamedTuple):

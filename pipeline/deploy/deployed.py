@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from pipeline.artifacts.trained import Trained
 from pipeline.deploy.folding import Affine, ScaleShift, fold_batch_norms
-from pipeline.training.trained import Trained
 
 _WHITE = 255.0
 

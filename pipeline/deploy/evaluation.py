@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from pipeline.artifacts.trained import Trained
 from pipeline.console import progress_bar
 from pipeline.deploy.deployed import reference_logits
-from pipeline.training.trained import Trained
 
 Images = Dataset[tuple[Tensor, int]]
 _BATCH = 64

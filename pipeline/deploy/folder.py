@@ -15,18 +15,19 @@ OURS = {"model.onnx", "model.int8.onnx", "model.json", "labels.txt", "predict.py
 
 def owner_of(run: RunDir) -> dict[str, str]:
     """Which run an export belongs to: its name, a hash of where it lies, and its identity."""
-    place = hashlib.sha256(str(run.root.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    return {"name": run.name, "place": place, "identity": run.identity()}
+    return {"name": run.name, "place": _place_of(run), "identity": run.identity()}
+
+
+def _place_of(run: RunDir) -> str:
+    return hashlib.sha256(str(run.root.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 def _is_own(run: RunDir, owner: object) -> bool:
     """The same place (the run was started anew) or the same identity (the project was moved)."""
-    ours = owner_of(run)
-    return (
-        isinstance(owner, dict)
-        and owner.get("name") == ours["name"]
-        and any(owner.get(mark) == ours[mark] for mark in ("place", "identity"))
-    )
+    if not isinstance(owner, dict) or owner.get("name") != run.name:
+        return False
+    moved = run.identity_file.is_file() and owner.get("identity") == run.identity()
+    return moved or owner.get("place") == _place_of(run)
 
 
 @contextmanager

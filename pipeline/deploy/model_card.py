@@ -1,24 +1,22 @@
 """What an export says about itself: metadata inside model.onnx, and model.json beside it."""
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import onnx
 import torch
 
+from pipeline.artifacts.certificate import Certificate
+from pipeline.artifacts.document import Percentiles
+from pipeline.artifacts.model_card import Int8Trial, KeptClause, ModelCard
+from pipeline.artifacts.trained import Trained
 from pipeline.deploy.contract import Export, Verdict
-from pipeline.errors import UserError
 from pipeline.onnx_file import BATCH, INPUT, OLDEST_ONNXRUNTIME, OPSET, OUTPUT
-from pipeline.rundir import RunDir, read_json, sha256_of
+from pipeline.rundir import RunDir, sha256_of
 from pipeline.space.plan import count_macs, count_params
-from pipeline.training.trained import Trained
-
-SCHEMA = 1
 
 
 def describe_model(trained: Trained, uint8_input: bool) -> dict[str, Any]:
@@ -51,12 +49,12 @@ def describe_model(trained: Trained, uint8_input: bool) -> dict[str, Any]:
     }
 
 
-def describe_origin(run: RunDir, certificate: Mapping[str, Any]) -> dict[str, Any]:
+def describe_origin(run: RunDir, certificate: Certificate) -> dict[str, Any]:
     """The budget, the certificate, and hashes of what the run handed over."""
     return {
-        "budget_ms": certificate["budget_ms"],
-        "percentile": certificate["percentile"],
-        "certificate": dict(certificate),
+        "budget_ms": certificate.budget_ms,
+        "percentile": certificate.percentile,
+        "certificate": certificate.record(),
         "sources_sha256": {path.name: sha256_of(path) for path in (run.weights, run.genotype, run.certificate)},
     }
 
@@ -74,37 +72,17 @@ def make_card(
     description: Mapping[str, Any],
     export: Export,
     verdicts: Sequence[Verdict],
-    int8: Mapping[str, Any] | None,
-) -> dict[str, Any]:
-    """model.json; its last entry is the sha256 of all others."""
-    card = {
-        "schema": SCHEMA,
-        "run": dict(owner),
+    int8: Int8Trial | None,
+) -> ModelCard:
+    """model.json."""
+    return ModelCard(
+        run=dict(owner),
         **description,
-        "test_accuracy": export.comparison.correct_file / export.comparison.images,
-        "measured_ms": export.measured.record(),
-        "noise_floor": export.measured.noise_floor,
-        "file_mb": export.model_path.stat().st_size / 1e6,
-        "contract": [verdict.record() for verdict in verdicts],
-        "int8": None if int8 is None else dict(int8),
-        "files": {path.name: sha256_of(path) for path in sorted(export.folder.iterdir())},
-    }
-    return {**card, "sha256": _digest(card)}
-
-
-def _digest(card: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(card, sort_keys=True).encode()).hexdigest()
-
-
-def read_card(folder: Path) -> dict[str, Any]:
-    """The model.json of an export, after checking that it and the files it names are as they were written."""
-    card = read_json(folder / "model.json")
-    if not isinstance(card, dict) or card.get("schema") != SCHEMA:
-        raise UserError(f"{folder / 'model.json'} is not a model card of schema {SCHEMA}; run `pipeline export`")
-    claimed = {key: value for key, value in card.items() if key != "sha256"}
-    if _digest(claimed) != card.get("sha256"):
-        raise UserError(f"{folder / 'model.json'} was altered; run `pipeline export` again")
-    for name, digest in card["files"].items():
-        if not (folder / name).is_file() or sha256_of(folder / name) != digest:
-            raise UserError(f"{folder / name} is not the file that model.json describes; run `pipeline export` again")
-    return card
+        test_accuracy=export.comparison.correct_file / export.comparison.images,
+        measured_ms=Percentiles(**export.measured.record()),
+        noise_floor=export.measured.noise_floor,
+        file_mb=export.model_path.stat().st_size / 1e6,
+        contract=[KeptClause(**verdict.record()) for verdict in verdicts],
+        int8=int8,
+        files={path.name: sha256_of(path) for path in sorted(export.folder.iterdir())},
+    )

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from scipy.optimize import lsq_linear
 from scipy.stats import t as student
 
+from pipeline.artifacts.latency_table import Calibration, NetworkTime, SiteTime
 from pipeline.errors import UserError
 from pipeline.latency.executed import executed_sites
-from pipeline.latency.table import Calibration, NetworkTime, SiteTime
 from pipeline.space.genotype import genotype_from_record
 from pipeline.space.sites import Site
 from pipeline.space.skeleton import Skeleton

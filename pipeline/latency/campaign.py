@@ -11,15 +11,15 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from pipeline.artifacts.latency_table import Column, LatencyTable, NetworkTime, Precision, SiteTime, SkeletonEntry
 from pipeline.errors import UserError
+from pipeline.fingerprint import Fingerprint
 from pipeline.latency.calibration import calibrate
-from pipeline.latency.fingerprint import Fingerprint
 from pipeline.latency.measure import Device, Measurement
 from pipeline.latency.models import make_model, make_network
 from pipeline.latency.probes import example_input, make_probes, site_times
 from pipeline.latency.quantized import quantize_bytes
 from pipeline.latency.statistics import Timing
-from pipeline.latency.table import SCHEMA_VERSION, Column, LatencyTable, NetworkTime, Precision, SiteTime, SkeletonEntry
 from pipeline.latency.validity import validate
 from pipeline.space.costs import mac_costs
 from pipeline.space.genotype import Genotype
@@ -140,7 +140,6 @@ def make_table(campaign: Campaign, fingerprint: Fingerprint, measurement: Measur
             skeletons=[_make_entry(campaign, skeleton, sites, own) for skeleton in campaign.skeletons],
         )
     return LatencyTable(
-        schema_version=SCHEMA_VERSION,
         space=campaign.space,
         fingerprint=fingerprint,
         measured=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -12,14 +12,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from pipeline.artifacts.latency_table import LatencyTable
 from pipeline.errors import UserError
+from pipeline.fingerprint import fingerprint_from_record
 from pipeline.latency.campaign import Campaign, make_table, model_groups
-from pipeline.latency.fingerprint import fingerprint_from_record
 from pipeline.latency.kit_script import KIT_FILE, RESULT_FILE, kit_id
 from pipeline.latency.measure import Effort, Journal, journal_from_record
 from pipeline.latency.models import make_sentinel
 from pipeline.latency.onnx_device import OnnxDevice
-from pipeline.latency.table import LatencyTable
 from pipeline.rundir import write_json, write_text
 
 KIT_VERSION = 1
@@ -30,7 +30,7 @@ _CARRIED: tuple[str, ...] = (
     "__init__.py",
     "errors.py",
     "latency/__init__.py",
-    "latency/fingerprint.py",
+    "fingerprint.py",
     "latency/kit_script.py",
 )
 _CARRIED += ("latency/measure.py", "latency/onnx_device.py", "latency/statistics.py")

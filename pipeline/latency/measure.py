@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pipeline.latency.fingerprint import Fingerprint
+from pipeline.fingerprint import Fingerprint
 from pipeline.latency.statistics import Reading, Timing, fast_ms, noise_floor, quiet_values, summarize
 
 _WARM_WINDOW, _WARM_TOLERANCE, _WARM_MOST = 3, 0.05, 20

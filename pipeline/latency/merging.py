@@ -1,8 +1,8 @@
 """Joining a new table with the one on disk, so that nothing valid is ever lost."""
 
+from pipeline.artifacts.latency_table import Column, LatencyTable, Precision, SiteTime, SkeletonEntry
 from pipeline.errors import UserError
 from pipeline.latency.campaign import fit_entry
-from pipeline.latency.table import Column, LatencyTable, Precision, SiteTime, SkeletonEntry
 from pipeline.space.skeleton import Skeleton
 
 

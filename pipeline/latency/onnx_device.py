@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.errors import UserError
-from pipeline.latency.fingerprint import Fingerprint, available_cores, processor_flags_hash, processor_name
+from pipeline.fingerprint import Fingerprint, available_cores, processor_flags_hash, processor_name
 from pipeline.latency.statistics import Reading
 
 _TYPES = {

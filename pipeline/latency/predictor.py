@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from pipeline.artifacts.latency_table import Calibration, LatencyTable, Precision, SkeletonEntry, Validation
 from pipeline.errors import UserError
 from pipeline.latency.calibration import group_of
 from pipeline.latency.executed import executed_sites
-from pipeline.latency.table import Calibration, LatencyTable, Precision, SkeletonEntry, Validation
 from pipeline.space.costs import Costs, site_costs
 from pipeline.space.genotype import Genotype
 from pipeline.space.plan import all_sites

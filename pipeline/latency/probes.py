@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from pipeline.artifacts.latency_table import SiteTime
 from pipeline.latency.statistics import Timing
-from pipeline.latency.table import SiteTime
 from pipeline.space import operations
 from pipeline.space.layers import Normalization
 from pipeline.space.sites import Site

@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.errors import UserError
+from pipeline.artifacts.latency_table import LatencyTable
 from pipeline.latency.campaign import Campaign, make_table, model_groups
 from pipeline.latency.measure import Device, Effort, Journal, Measurement, journal_from_record, measure_models
 from pipeline.latency.merging import merge_tables
 from pipeline.latency.models import make_sentinel
-from pipeline.latency.table import LatencyTable, read_table, table_name, write_table
+from pipeline.latency.table import readable_table, table_name
 from pipeline.rundir import write_text
 
 Progress = Callable[[float, str], None]
@@ -43,23 +43,15 @@ def profile_device(
 def store_table(table: LatencyTable, folder: Path) -> Profile:
     """Join the table with the one in `folder`; valid figures are never replaced by invalid ones."""
     path = folder / table_name(table.fingerprint, table.space)
-    old = _readable_table(path)
+    old = readable_table(path)
     if old is None or old.fingerprint != table.fingerprint:
-        write_table(path, table)
+        table.write(path)
         return Profile(path, table, table, True)
     merged = merge_tables(old, table)
     if merged is None:
         return Profile(path, old, table, False)
-    write_table(path, merged)
+    merged.write(path)
     return Profile(path, merged, table, True)
-
-
-def _readable_table(path: Path) -> LatencyTable | None:
-    """What is on disk, unless it is of no use anyway."""
-    try:
-        return read_table(path) if path.exists() else None
-    except UserError:
-        return None
 
 
 def measure_campaign(

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from pipeline.errors import UserError
-from pipeline.latency.fingerprint import Fingerprint, available_cores, processor_flags_hash, processor_name
+from pipeline.fingerprint import Fingerprint, available_cores, processor_flags_hash, processor_name
 from pipeline.latency.statistics import Reading
 
 _MS_PER_NS = 1e-6

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import kendalltau
 
+from pipeline.artifacts.latency_table import Calibration, NetworkTime, SiteTime, Validation
 from pipeline.errors import UserError
 from pipeline.latency.calibration import predict, sum_sites
-from pipeline.latency.table import Calibration, NetworkTime, SiteTime, Validation
 from pipeline.space.skeleton import Skeleton
 
 # DESIGN §5; no preset loosens these.

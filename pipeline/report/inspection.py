@@ -3,15 +3,15 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pipeline.artifacts.network import ChosenNetwork
 from pipeline.console import progress_bar, say
 from pipeline.errors import UserError
+from pipeline.fingerprint import Fingerprint
 from pipeline.latency.devices import open_device
-from pipeline.latency.fingerprint import Fingerprint
 from pipeline.latency.inspection import Inspection, inspect_genotype
 from pipeline.latency.predictor import Predictor
 from pipeline.latency.table import find_table, table_name
 from pipeline.rundir import RunDir
-from pipeline.selection.chosen import read_chosen
 from pipeline.space.genotype import Genotype, read_genotype
 from pipeline.space.plan import plan_of
 from pipeline.space.skeleton import Skeleton
@@ -51,7 +51,7 @@ def inspect_file(path: Path, size: Size, machine: Machine, measure: bool) -> Ins
 
 def inspect_run(run: RunDir, size: Size, machine: Machine, measure: bool) -> Inspection:
     """The network that a run has chosen."""
-    chosen = read_chosen(run)
+    chosen = ChosenNetwork.read(run.genotype, f"discretize{run.flag}")
     return _inspect(size.applied_to(chosen.skeleton), chosen.genotype, machine, measure)
 
 

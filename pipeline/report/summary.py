@@ -1,45 +1,42 @@
 """The closing words of a run: what was promised, what was measured, and how to load the model."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from rich.table import Table
 
+from pipeline.artifacts.certificate import Certificate
+from pipeline.artifacts.model_card import ModelCard
 from pipeline.console import console, say
-from pipeline.errors import UserError
 from pipeline.latency.measured import FIRM_NOISE_FLOOR
-from pipeline.rundir import RunDir, read_json
+from pipeline.rundir import RunDir
 
 
 def print_summary(run: RunDir) -> None:
     """The table of the export and the line of Python that loads it."""
-    if not run.model_card.is_file():
-        raise UserError(f"there is no {run.model_card}; run `pipeline export` first")
     table = Table(show_header=False, title=f"exports/{run.name}")
-    for name, value in summarize(read_json(run.model_card)).items():
+    for name, value in summarize(ModelCard.read(run.model_card, f"export{run.flag}")).items():
         table.add_row(name, value)
     console.print(table)
     say(loading_line(run.model))
 
 
-def summarize(card: Mapping[str, Any]) -> dict[str, str]:
+def summarize(card: ModelCard) -> dict[str, str]:
     """The figures of a model card that a person wants to see."""
-    measured, certificate = card["measured_ms"], card["certificate"]
+    measured, certificate = card.measured_ms, card.certificate
     rows = {
-        "test accuracy": f"{card['test_accuracy']:.2%}",
-        "parameters": f"{card['params']:,}",
-        "multiply-adds": f"{card['macs'] / 1e6:,.2f} M",
-        "file size": f"{card['file_mb']:.2f} MB",
-        "budget": f"{card['budget_ms']:g} ms at p{card['percentile']}",
+        "test accuracy": f"{card.test_accuracy:.2%}",
+        "parameters": f"{card.params:,}",
+        "multiply-adds": f"{card.macs / 1e6:,.2f} M",
+        "file size": f"{card.file_mb:.2f} MB",
+        "budget": f"{card.budget_ms:g} ms at p{card.percentile}",
         "predicted": _predicted(certificate),
         "certificate": _certified(certificate),
-        "measured p50 / p95 / p99": " / ".join(_milliseconds(measured[name]) for name in ("p50", "p95", "p99")),
-        "noise floor": _noise(card["noise_floor"]),
-        "contract": f"all {len(card['contract'])} clauses kept",
+        "measured p50 / p95 / p99": " / ".join(_milliseconds(measured.at(q)) for q in (50, 95, 99)),
+        "noise floor": _noise(card.noise_floor),
+        "contract": f"all {len(card.contract)} clauses kept",
     }
-    if card["int8"] is not None:
-        rows["int8"] = f"{'shipped' if card['int8']['shipped'] else 'not shipped'}: {card['int8']['reason']}"
+    if card.int8 is not None:
+        rows["int8"] = f"{'shipped' if card.int8.shipped else 'not shipped'}: {card.int8.reason}"
     return rows
 
 
@@ -47,16 +44,14 @@ def _milliseconds(value: float | None) -> str:
     return "–" if value is None else f"{value:.3g} ms"
 
 
-def _predicted(certificate: Mapping[str, Any]) -> str:
-    doubt = (
-        "" if certificate.get("table_validated", True) else " (provisional: the latency table misses its validity gate)"
-    )
-    return _milliseconds(certificate["predicted_ms"]) + doubt
+def _predicted(certificate: Certificate) -> str:
+    doubt = " (provisional: the latency table misses its validity gate)" if certificate.table_validated is False else ""
+    return _milliseconds(certificate.predicted_ms) + doubt
 
 
-def _certified(certificate: Mapping[str, Any]) -> str:
-    measured = certificate["measured_ms"][f"p{certificate['percentile']}"]
-    return f"{_milliseconds(measured)} before training, noise floor {_noise(certificate['noise_floor'])}"
+def _certified(certificate: Certificate) -> str:
+    measured = _milliseconds(certificate.certified_ms)
+    return f"{measured} before training, noise floor {_noise(certificate.noise_floor)}"
 
 
 def _noise(floor: float) -> str:

@@ -76,11 +76,6 @@ class Checkpoints:
                 return Saved(record["step"], record["state"])
         return None
 
-    def clear(self) -> None:
-        """Drop all checkpoints: the work they stood for is finished."""
-        for file in self._files():
-            file.path.unlink(missing_ok=True)
-
     def _files(self) -> list[_File]:
         matches = [(_NAME.fullmatch(path.name), path) for path in self.folder.glob("*.pt")]
         return sorted(_File(int(match[1]), match[3], path) for match, path in matches if match)

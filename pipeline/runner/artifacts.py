@@ -1,44 +1,83 @@
-"""Artifacts: what stages hand to each other, where it lies, and which command makes it."""
+"""Artifacts of a run: where they lie, what they hold, and whether they are what their makers left."""
 
 from pathlib import Path
 
+from pipeline.artifacts.artifact import Artifact
+from pipeline.artifacts.files import GivenGenotype, Images
+from pipeline.artifacts.latency_table import LatencyTable
+from pipeline.artifacts.stage_record import StageRecord
 from pipeline.errors import UserError
 from pipeline.rundir import sha256_of
-from pipeline.stages import STAGES
+from pipeline.stages import STAGES, Stage, stages_of
 from pipeline.stages.context import Context
 from pipeline.stages.tables import table_hash, table_path
 
 
-def path_of(context: Context, artifact: str) -> Path:
+def path_of(context: Context, kind: type[Artifact]) -> Path:
     """Where an artifact lies, or will lie."""
-    if artifact == "table":
+    if kind is LatencyTable:
         return table_path(context)
-    path: Path = getattr(context.run, artifact)
+    if kind is GivenGenotype:
+        return context.run.project / context.config.retrain.genotype
+    path: Path = getattr(context.run, kind.name)
     return path
 
 
-def hash_of(context: Context, artifact: str) -> str | None:
+def hash_of(context: Context, kind: type[Artifact]) -> str | None:
     """The sha256 of an artifact's content, None when there is none."""
-    if artifact == "data":
+    if kind is Images:
         return context.data.data_hash
-    if artifact == "table":
+    if kind is LatencyTable:
         return table_hash(context)
-    path = path_of(context, artifact)
+    path = path_of(context, kind)
     return sha256_of(path) if path.is_file() else None
 
 
-def require(context: Context, artifacts: tuple[str, ...]) -> dict[str, str]:
-    """The hashes of all artifacts; a missing one is refused with the command that makes it."""
-    hashes: dict[str, str] = {}
-    for artifact in artifacts:
-        found = hash_of(context, artifact)
-        if found is None:
-            maker = next(stage.name for stage in STAGES if artifact in stage.writes)
-            where = _shown(context, path_of(context, artifact))
-            raise UserError(f"{where} is missing or incomplete: run `pipeline {maker}{context.run_flag}` first")
-        hashes[artifact] = found
+def read_record(context: Context, stage: Stage) -> StageRecord:
+    """What the stage recorded when it was done; a damaged record is made anew with --force."""
+    return StageRecord.read(context.run.record(stage.name), f"{stage.command} --force{context.run.flag}")
+
+
+def check_inputs(context: Context, stage: Stage) -> dict[str, str]:
+    """The hashes of what the stage reads; what is missing, or not as its maker left it, is refused."""
+    hashes = {}
+    for kind in stage.reads:
+        maker = next((one for one in (*stages_of(context.config), *STAGES) if kind in one.writes), None)
+        hashes[kind.name] = _check_given(context, kind) if maker is None else _check_made(context, kind, maker)
     return hashes
 
 
-def _shown(context: Context, path: Path) -> str:
+def _check_given(context: Context, kind: type[Artifact]) -> str:
+    found = hash_of(context, kind)
+    if found is None:
+        raise UserError(f"there is no {path_of(context, kind)}; set [retrain] genotype to a genotype file")
+    return found
+
+
+def _check_made(context: Context, kind: type[Artifact], maker: Stage) -> str:
+    found, command = hash_of(context, kind), f"{maker.command}{context.run.flag}"
+    if found is None:
+        if kind is LatencyTable and path_of(context, kind).is_file():
+            LatencyTable.read(path_of(context, kind), command)  # says what is wrong with it, if it is damaged
+        raise UserError(f"{_shown(context, kind)} is missing or incomplete: run `pipeline {command}` first")
+    if kind is LatencyTable:  # has a seal of its own, and may be another run's
+        return found
+    recorded = context.run.record(maker.name).is_file()
+    if not recorded or read_record(context, maker).outputs.get(kind.name, found) != found:
+        raise UserError(f"{_shown(context, kind)} is not what `pipeline {command}` left there: run it again")
+    return found
+
+
+def hash_outputs(context: Context, stage: Stage) -> dict[str, str | None]:
+    """The hashes of what the stage left."""
+    hashes = {kind: hash_of(context, kind) for kind in stage.writes}
+    for kind, found in hashes.items():
+        if found is None and not kind.optional:
+            command = f"`pipeline {stage.command}{context.run.flag}`"
+            raise UserError(f"{_shown(context, kind)} is missing or incomplete: run {command} again")
+    return {kind.name: found for kind, found in hashes.items()}
+
+
+def _shown(context: Context, kind: type[Artifact]) -> str:
+    path = path_of(context, kind)
     return str(path.relative_to(context.run.project)) if path.is_relative_to(context.run.project) else str(path)

@@ -3,9 +3,9 @@
 import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
+from pipeline.fingerprint import processor_name
 from pipeline.stages.context import Context
 
 _PACKAGES = ("torch", "torchvision", "timm", "onnx", "onnxruntime", "onnxruntime-gpu", "onnxscript", "numpy", "scipy")
@@ -17,7 +17,7 @@ def describe_environment(context: Context) -> dict[str, Any]:
     return {
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
-        "cpu": _cpu_model(),
+        "cpu": processor_name(),
         "cores": os.cpu_count(),
         "threads": compute.threads or os.cpu_count(),
         "device": str(context.device),
@@ -32,12 +32,3 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
-
-
-def _cpu_model() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor()
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()

@@ -2,107 +2,123 @@
 
 import importlib
 import shutil
+import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import ModuleType
 
+from pipeline.artifacts.artifact import Artifact
+from pipeline.artifacts.latency_table import LatencyTable
+from pipeline.artifacts.stage_record import StageRecord
 from pipeline.config_file import render_config
 from pipeline.console import is_follower, say
-from pipeline.rundir import read_json, write_json, write_text
-from pipeline.runner.artifacts import hash_of, require
+from pipeline.rundir import write_json, write_text
+from pipeline.runner.artifacts import check_inputs, hash_of, hash_outputs, read_record
 from pipeline.runner.environment import describe_environment
-from pipeline.stages import STAGES, Stage
+from pipeline.runner.opening import remember_flags
+from pipeline.stages import TRANSFER, Stage, stages_of
 from pipeline.stages.context import Context
-from pipeline.stages.settings import settings_of
 
-_AFTER_TRANSFER = ("retrain", "export")
 _UP_TO_DATE = "up to date (inputs, settings and outputs are unchanged)"
 
 
 def run_stage(context: Context, stage: Stage, force: bool = False) -> None:
     """Run one stage, unless it is up to date; `force` runs it from the start all the same."""
+    before = [TRANSFER] if stage.name == TRANSFER.part_of and TRANSFER in stages_of(context.config) else []
     if is_follower():
-        if force or list(
-            changes_since(context, stage)
-        ):  # else the first process does nothing, and must not be waited for
+        # else the first process does nothing, and must not be waited for
+        if force or any(list(changes_since(context, one)) for one in (*before, stage)):
             _module(stage).run(context)
         return
     with context.run.locked():
-        _adopt_genotype(context, stage)
-        if force:
-            shutil.rmtree(context.run.checkpoints(stage.name), ignore_errors=True)
-        elif not list(changes_since(context, stage)):
-            say(f"✓ {stage.name}: {_UP_TO_DATE}; --force runs it again")
-            return
-        _run_locked(context, stage)
+        for one in (*before, stage):
+            if force or list(changes_since(context, one)):
+                _run_locked(context, one, force)
+            elif one is stage:
+                say(f"✓ {stage.name}: {_UP_TO_DATE}; --force runs it again")
+        remember_flags(context)
 
 
 def run_all(context: Context) -> None:
-    """Every stage in order, without those that are up to date; with a genotype from elsewhere, training and export."""
-    stages = [stage for stage in STAGES if not context.config.retrain.genotype or stage.name in _AFTER_TRANSFER]
+    """Every stage in order, without those that are up to date."""
     with context.run.locked():
-        for stage in stages:
-            _adopt_genotype(context, stage)
+        for stage in stages_of(context.config):
             changes = list(changes_since(context, stage))
             if changes:
                 say(f"▶ {stage.name}: {'; '.join(changes)}")
                 _run_locked(context, stage)
             else:
                 say(f"✓ {stage.name}: {_UP_TO_DATE}")
-
-
-def _adopt_genotype(context: Context, stage: Stage) -> None:
-    """A genotype from elsewhere takes the place of a selected one, with a certificate of its own."""
-    if stage.name == "retrain" and context.config.retrain.genotype:
-        from pipeline.stages.transfer import adopt_genotype
-
-        adopt_genotype(context)
+            remember_flags(context)
 
 
 def _module(stage: Stage) -> ModuleType:
     return importlib.import_module(f"pipeline.stages.{stage.name}")
 
 
-def _run_locked(context: Context, stage: Stage) -> None:
-    inputs = require(context, stage.reads)
-    context.run.record(stage.name).unlink(missing_ok=True)  # what is being replaced is no longer up to date
+def _run_locked(context: Context, stage: Stage, force: bool = False) -> None:
+    """Run a stage and record it. Until then nothing of an earlier result is touched but by the stage itself, last."""
+    inputs, start = check_inputs(context, stage), time.monotonic()
+    checkpoints = context.run.checkpoints(stage.name)
+    if force:
+        shutil.rmtree(checkpoints, ignore_errors=True)
+    _module(stage).run(context)
     heading = f"The resolved configuration of the run {context.run.name}."
     write_text(context.run.config, render_config(context.config, heading))
     write_json(context.run.environment, describe_environment(context))
     write_json(context.run.splits, context.data.split_record())
-    _module(stage).run(context)
-    record = {
-        "stage": stage.name,
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        "settings": settings_of(context, stage),
-        "inputs": inputs,
-        "outputs": require(context, stage.writes),
-    }
-    write_json(context.run.record(stage.name), record)
-    shutil.rmtree(context.run.checkpoints(stage.name), ignore_errors=True)
+    record = StageRecord(
+        stage=stage.name,
+        finished=datetime.now(UTC).isoformat(timespec="seconds"),
+        seconds=round(time.monotonic() - start, 1),
+        settings=stage.settings_in(context.config),
+        inputs=inputs,
+        outputs=hash_outputs(context, stage),
+        versions={kind.name: kind.version for kind in stage.writes},
+    )
+    record.write(context.run.record(stage.name))
+    shutil.rmtree(checkpoints, ignore_errors=True)
 
 
 def changes_since(context: Context, stage: Stage) -> Iterator[str]:
     """Why the stage must run again: what differs from its record. Nothing, if it is up to date."""
-    path = context.run.record(stage.name)
-    if not path.is_file():
+    if not context.run.record(stage.name).is_file():
         if not _is_provided(context, stage):
             yield "not done yet"
         return
-    record = read_json(path)
-    for name, value in settings_of(context, stage).items():
-        before = record["settings"].get(name)
+    record = read_record(context, stage)
+    changes = [*_changed_settings(context, stage, record), *_changed_files(context, stage, record)]
+    if changes and record.seconds:
+        changes[-1] += f" (took {timedelta(seconds=round(record.seconds))} last time)"
+    yield from changes
+
+
+def _changed_settings(context: Context, stage: Stage, record: StageRecord) -> Iterator[str]:
+    for name, value in stage.settings_in(context.config).items():
+        before = record.settings.get(name)
         if before != value:
             yield f"{name} changed from {before!r} to {value!r}"
-    for artifact, before in record["inputs"].items():
-        if hash_of(context, artifact) != before:
-            yield f"the {artifact} changed"
-    for artifact, before in record["outputs"].items():
-        now = hash_of(context, artifact)
-        if now != before:
-            yield f"its {artifact.replace('_', ' ')} {'is missing' if now is None else 'was altered'}"
+
+
+def _changed_files(context: Context, stage: Stage, record: StageRecord) -> Iterator[str]:
+    for kind in stage.reads:
+        now = hash_of(context, kind)
+        if now != record.inputs.get(kind.name, now):
+            yield f"the {_title(kind)} changed"
+    for kind in stage.writes:
+        now = hash_of(context, kind)
+        if now is None and not kind.optional:
+            yield f"its {_title(kind)} is missing"
+        elif now != record.outputs.get(kind.name, now):
+            yield f"its {_title(kind)} was altered"
+        elif kind.version != record.versions.get(kind.name, kind.version):
+            yield f"its {_title(kind)} is of another version of this program"
+
+
+def _title(kind: type[Artifact]) -> str:
+    return kind.name.replace("_", " ")
 
 
 def _is_provided(context: Context, stage: Stage) -> bool:
     """A table that knows this run's networks will do, whichever run measured it."""
-    return stage.writes == ("table",) and hash_of(context, "table") is not None
+    return stage.writes == (LatencyTable,) and hash_of(context, LatencyTable) is not None

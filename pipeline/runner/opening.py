@@ -11,13 +11,12 @@ from pipeline.space.spaces import space_named
 from pipeline.stages.context import Context
 
 
-def open_run(config_path: Path, name: str, flags: Overrides, remember: bool = True) -> Context:
-    """The context of a run. Flags win over flags of earlier commands of the same run, which win over the file.
-
-    With `remember` the flags given now are kept for later commands.
-    """
+def open_run(config_path: Path, name: str, flags: Overrides) -> Context:
+    """The context of a run. Flags win over flags of earlier commands of the same run, which win over the file."""
     run = RunDir(config_path.absolute().parent, name)
     given = {s: {k: v for k, v in values.items() if v is not None} for s, values in flags.items()}
+    if "budget_ms" in given.get("target", {}):  # one budget, asked for now, and not those of before
+        given["discretize"] = {"budgets_ms": [], **given.get("discretize", {})}
     earlier = _earlier_flags(run)
     merged = {s: {**earlier.get(s, {}), **given.get(s, {})} for s in {*earlier, *given}}
     config = read_config(config_path, merged)
@@ -30,10 +29,14 @@ def open_run(config_path: Path, name: str, flags: Overrides, remember: bool = Tr
         if setting not in given.get(section, {}) and getattr(getattr(in_file, section, None), setting, None) != value
     ]
     if kept:
-        say(f"from earlier flags of the run {name!r} ({run.flags.name}): {', '.join(kept)}")
-    if remember and any(given.values()):
-        write_json(run.flags, merged)
-    return Context(config, run)
+        say(f"from earlier flags of the run {name!r}: {', '.join(kept)}; delete {run.flags} to drop them")
+    return Context(config, run, {section: values for section, values in sorted(merged.items()) if values})
+
+
+def remember_flags(context: Context) -> None:
+    """Keep the flags of a command that was done for later commands of the run."""
+    if context.flags and context.flags != _earlier_flags(context.run):
+        write_json(context.run.flags, context.flags)
 
 
 def _earlier_flags(run: RunDir) -> dict[str, dict[str, Any]]:

@@ -2,21 +2,22 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from pipeline.artifacts.certificate import Certificate, Refusal
+from pipeline.artifacts.network import ChosenNetwork
+from pipeline.artifacts.selection import Selection
 from pipeline.budget.targets import Demands
 from pipeline.config import TargetConfig
-from pipeline.rundir import write_json
 from pipeline.selection.budgets import Outcome, Rules, Sweep, argmax_seeker, best_seeker, select
 from pipeline.selection.candidate import Candidate
-from pipeline.selection.certification import Measure, OverBudget
+from pipeline.selection.certification import Measure
 from pipeline.selection.chooser import Chooser
 from pipeline.selection.records import (
     Circumstances,
-    certificate_record,
-    genotype_record,
-    refusal_record,
-    selection_record,
+    certify_outcome,
+    describe_network,
+    describe_selection,
+    refuse_budget,
 )
 from pipeline.space.genotype import Genotype
 
@@ -45,41 +46,30 @@ class Job:
         return self.chooser.candidate_of(outcome.chosen.target, self.argmax)
 
     def write(self, folder: Path, outcome: Outcome) -> None:
-        """The three files of a network that fits."""
+        """The three files of a network that fits; the certificate comes last, for it vouches for the others."""
         options = self.chooser.options(outcome.demands)
-        records = {
-            "genotype": genotype_record(outcome.chosen),
-            "selection": selection_record(outcome, self.argmax_beside(outcome), options, self.circumstances),
-            "certificate": certificate_record(outcome, self.circumstances),
-        }
-        write_files(folder, records)
-
-    def write_refusal(self, folder: Path, budget_ms: float, error: OverBudget) -> None:
-        """A certificate that says no, and nothing that could be trained."""
-        record = refusal_record(Demands.of(self.limits, budget_ms), error.tried, self.circumstances)
-        write_files(folder, {"certificate": record})
+        for document in (
+            describe_network(outcome.chosen),
+            describe_selection(outcome, self.argmax_beside(outcome), options, self.circumstances),
+            certify_outcome(outcome, self.circumstances),
+        ):
+            document.write(folder / f"{document.name}.json")
 
     def write_each(self, folder: Path, sweep: Sweep) -> None:
-        """A folder per budget."""
+        """A folder per budget, in place of what it held; one that cannot be kept leaves nothing to be trained."""
         for outcome in sweep.outcomes:
-            self.write(folder_of(folder, outcome.demands.budget_ms), outcome)
+            self.write(_emptied(folder_of(folder, outcome.demands.budget_ms)), outcome)
         for budget_ms, error in sweep.refusals.items():
-            self.write_refusal(folder_of(folder, budget_ms), budget_ms, error)
+            refusal = refuse_budget(Demands.of(self.limits, budget_ms), error.tried, self.circumstances)
+            refusal.write(_emptied(folder_of(folder, budget_ms)) / f"{refusal.name}.json")
+
+
+def _emptied(folder: Path) -> Path:
+    for kind in (ChosenNetwork, Selection, Certificate, Refusal):
+        (folder / f"{kind.name}.json").unlink(missing_ok=True)
+    return folder
 
 
 def folder_of(folder: Path, budget_ms: float) -> Path:
     """Where the files of one of several budgets lie."""
     return folder / f"{budget_ms:g}ms"
-
-
-def write_files(folder: Path, records: dict[str, dict[str, Any]]) -> None:
-    """genotype.json, selection.json and certificate.json; those without a record are removed, for they would be stale.
-
-    The certificate comes last: it vouches for the others.
-    """
-    for name in ("genotype", "selection", "certificate"):
-        path = folder / f"{name}.json"
-        if name in records:
-            write_json(path, records[name])
-        else:
-            path.unlink(missing_ok=True)

@@ -1,17 +1,18 @@
-"""selection.json and certificate.json: what was chosen among what, and what was measured."""
+"""What a selection leaves: the chosen network, what it was chosen among, and its certificate or refusal."""
 
-import hashlib
-import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any, NamedTuple
 
+from pipeline.artifacts.certificate import Certificate, Iteration, Refusal
+from pipeline.artifacts.document import Percentiles
+from pipeline.artifacts.network import ChosenNetwork, genotype_hash
+from pipeline.artifacts.selection import ArgmaxFigures, CandidateFigures, Figures, Selection, SourceFigures
 from pipeline.budget.targets import Demands
+from pipeline.fingerprint import Fingerprint
 from pipeline.latency.measured import FIRM_NOISE_FLOOR
 from pipeline.selection.budgets import Outcome
 from pipeline.selection.candidate import Candidate
 from pipeline.selection.evidence import Standing
-from pipeline.space.genotype import Genotype
 
 _SCHEMA = 2
 
@@ -36,54 +37,43 @@ class Circumstances(NamedTuple):
     """What the figures depend on besides the network."""
 
     rule: str
-    device: dict[str, Any]
+    device: Fingerprint
     table: TableState
     alphas_sha256: str
     sentinel_ms: float | None = None
     evidence: Sequence[Standing] = ()
 
 
-def genotype_hash(genotype: Genotype) -> str:
-    """sha256 of the genotype with its inputs in order: the same for the same network."""
-    text = json.dumps(genotype.canonical().record(), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+def describe_network(candidate: Candidate) -> ChosenNetwork:
+    """genotype.json."""
+    return ChosenNetwork(genotype=candidate.genotype, skeleton=candidate.target.skeleton)
 
 
-def genotype_record(candidate: Candidate) -> dict[str, Any]:
-    """genotype.json: the genotype as the literature writes it, and the skeleton around it."""
-    return {**candidate.genotype.record(), "skeleton": asdict(candidate.target.skeleton)}
-
-
-def certificate_record(outcome: Outcome, circumstances: Circumstances) -> dict[str, Any]:
+def certify_outcome(outcome: Outcome, circumstances: Circumstances) -> Certificate:
     """The certificate of a network that fits."""
     chosen = outcome.chosen
-    predicted = chosen.predicted
-    return {
-        **_certificate_head(outcome.demands, circumstances),
-        "fits": True,
-        "predicted_ms": predicted.ms,
-        "predicted_interval_ms": [predicted.low_ms, predicted.high_ms],
-        "measured_ms": chosen.timing.record(),
-        "noise_floor": chosen.timing.noise_floor,
-        "provisional": not circumstances.table.trusted or chosen.timing.noise_floor > FIRM_NOISE_FLOOR,
-        "genotype_sha256": genotype_hash(chosen.genotype),
-        "skeleton": asdict(chosen.target.skeleton),
-        "iterations": [_iteration(done) for done in outcome.tried],
-    }
+    predicted, measured = chosen.predicted, chosen.timing
+    return Certificate(
+        **_asked(outcome.demands, circumstances),
+        fits=True,
+        predicted_ms=predicted.ms,
+        predicted_interval_ms=(predicted.low_ms, predicted.high_ms),
+        measured_ms=Percentiles(**measured.record()),
+        noise_floor=measured.noise_floor,
+        provisional=not circumstances.table.trusted or measured.noise_floor > FIRM_NOISE_FLOOR,
+        genotype_sha256=genotype_hash(chosen.genotype),
+        skeleton=chosen.target.skeleton,
+        iterations=[_iteration(done) for done in outcome.tried],
+    )
 
 
-def refusal_record(demands: Demands, tried: Sequence[Candidate], circumstances: Circumstances) -> dict[str, Any]:
+def refuse_budget(demands: Demands, tried: Sequence[Candidate], circumstances: Circumstances) -> Refusal:
     """What is left of a budget that no network was measured to keep."""
-    return {
-        **_certificate_head(demands, circumstances),
-        "fits": False,
-        "iterations": [_iteration(done) for done in tried],
-    }
+    return Refusal(**_asked(demands, circumstances), fits=False, iterations=[_iteration(done) for done in tried])
 
 
-def _certificate_head(demands: Demands, circumstances: Circumstances) -> dict[str, Any]:
+def _asked(demands: Demands, circumstances: Circumstances) -> dict[str, Any]:
     return {
-        "schema": _SCHEMA,
         "budget_ms": demands.budget_ms,
         "percentile": demands.percentile,
         "device": circumstances.device,
@@ -93,41 +83,43 @@ def _certificate_head(demands: Demands, circumstances: Circumstances) -> dict[st
     }
 
 
-def _iteration(done: Candidate) -> dict[str, Any]:
-    return {
-        "limit_ms": done.limit_ms,
-        "predicted_ms": done.predicted.ms,
-        "measured_ms": done.timing.record(),
-        "noise_floor": done.timing.noise_floor,
-        "cells": done.target.skeleton.cells,
-        "channels": done.target.skeleton.channels,
-        "genotype_sha256": genotype_hash(done.genotype),
-        "fits": done.fits,
-    }
+def _iteration(done: Candidate) -> Iteration:
+    assert done.limit_ms is not None  # it was measured
+    return Iteration(
+        limit_ms=done.limit_ms,
+        predicted_ms=done.predicted.ms,
+        measured_ms=Percentiles(**done.timing.record()),
+        noise_floor=done.timing.noise_floor,
+        cells=done.target.skeleton.cells,
+        channels=done.target.skeleton.channels,
+        genotype_sha256=genotype_hash(done.genotype),
+        fits=bool(done.fits),
+    )
 
 
-def selection_record(
+def describe_selection(
     outcome: Outcome, argmax: Candidate, options: Sequence[Candidate], circumstances: Circumstances
-) -> dict[str, Any]:
+) -> Selection:
     """How it was chosen. `argmax` is the classic cell in the chosen skeleton, `options` the best of each size."""
     chosen, demands = outcome.chosen, outcome.demands
     limits = chosen.target.limits(demands)
-    return {
-        "schema": _SCHEMA,
-        "rule": circumstances.rule,
-        "evidence": [standing._asdict() for standing in circumstances.evidence],
-        "alphas_sha256": circumstances.alphas_sha256,
-        "skeleton": asdict(chosen.target.skeleton),
-        "limits": {"percentile": demands.percentile, "budget_ms": demands.budget_ms}
-        | {limit.name: limit.at_most for limit in limits[1:]},
-        "limit_predicted_ms": limits[0].at_most,
-        "chosen": _figures(chosen),
-        "gap": chosen.gap,
-        "solve_seconds": sum(done.seconds for done in outcome.tried),
-        "argmax": {**_figures(argmax), "within_limits": all(x.allows(x.costs.of(argmax.genotype)) for x in limits)},
-        "candidates": [_candidate(candidate) for candidate in outcome.tried],
-        "sizes": [_figures(option) for option in options],
-    }
+    counts = {limit.name: limit.at_most for limit in limits[1:]}
+    return Selection(
+        rule=circumstances.rule,
+        evidence=[SourceFigures(**standing._asdict()) for standing in circumstances.evidence],
+        alphas_sha256=circumstances.alphas_sha256,
+        skeleton=chosen.target.skeleton,
+        limits={"percentile": demands.percentile, "budget_ms": demands.budget_ms, **counts},
+        limit_predicted_ms=limits[0].at_most,
+        chosen=Figures(**_figures(chosen)),
+        gap=chosen.gap,
+        solve_seconds=sum(done.seconds for done in outcome.tried),
+        argmax=ArgmaxFigures(
+            **_figures(argmax), within_limits=all(x.allows(x.costs.of(argmax.genotype)) for x in limits)
+        ),
+        candidates=[_candidate(candidate) for candidate in outcome.tried],
+        sizes=[Figures(**_figures(option)) for option in options],
+    )
 
 
 def _figures(candidate: Candidate) -> dict[str, Any]:
@@ -139,9 +131,10 @@ def _figures(candidate: Candidate) -> dict[str, Any]:
         "predicted_ms": candidate.predicted.ms,
         "macs": candidate.macs,
         "params": candidate.params,
-        "genotype": candidate.genotype.record(),
+        "genotype": candidate.genotype,
     }
 
 
-def _candidate(candidate: Candidate) -> dict[str, Any]:
-    return {**_figures(candidate), "measured_ms": candidate.timing.record(), "verdict": candidate.verdict}
+def _candidate(candidate: Candidate) -> CandidateFigures:
+    measured = Percentiles(**candidate.timing.record())
+    return CandidateFigures(**_figures(candidate), measured_ms=measured, verdict=candidate.verdict)

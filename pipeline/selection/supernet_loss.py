@@ -1,20 +1,17 @@
 """What the supernet's weights say of single networks: their validation loss, with BatchNorm statistics of their own."""
 
 from itertools import islice
-from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
-from torch import Tensor, nn
+from torch import nn
 
-from pipeline.errors import UserError
+from pipeline.artifacts.alphas import SupernetWeights
 from pipeline.selection.short_training import Material, validation_loss
 from pipeline.selection.sources import Measure
 from pipeline.space.genotype import Genotype
 from pipeline.space.network import Network
 from pipeline.space.skeleton import Skeleton
-from pipeline.space.supernet import Supernet, inherit_weights
+from pipeline.space.supernet import inherit_weights
 
 _STATISTICS_BATCHES, _VALIDATION_IMAGES = 8, 1024
 
@@ -22,16 +19,9 @@ _STATISTICS_BATCHES, _VALIDATION_IMAGES = 8, 1024
 class SupernetLoss:
     """Validation losses of networks that take their weights from the search's supernet."""
 
-    def __init__(self, skeleton: Skeleton, weights: Path, material: Material) -> None:
+    def __init__(self, skeleton: Skeleton, weights: SupernetWeights, material: Material) -> None:
         self._skeleton, self._material = skeleton, material
-        self._supernet = Supernet(skeleton)
-        try:
-            state: dict[str, Tensor] = load_file(weights)
-            self._supernet.load_state_dict(state)
-        except (OSError, SafetensorError, RuntimeError):
-            raise UserError(
-                f"{weights} does not hold the weights of this search; run `pipeline search` again"
-            ) from None
+        self._supernet = weights.build(skeleton)
 
     def measure(self) -> Measure:
         """As a source: the loss with its sign turned."""

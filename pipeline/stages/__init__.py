@@ -1,20 +1,49 @@
 """The stages in order, with what each reads and writes: the one place that states the data flow."""
 
 from dataclasses import dataclass
+from typing import Any
+
+from pipeline.artifacts.alphas import Alphas, SupernetWeights
+from pipeline.artifacts.artifact import Artifact
+from pipeline.artifacts.certificate import Certificate
+from pipeline.artifacts.files import DeployedModel, GivenGenotype, Images, Int8Model, PredictScript
+from pipeline.artifacts.labels import Labels
+from pipeline.artifacts.latency_table import LatencyTable
+from pipeline.artifacts.metrics import Metrics
+from pipeline.artifacts.model_card import ModelCard
+from pipeline.artifacts.network import ChosenNetwork
+from pipeline.artifacts.selection import Selection
+from pipeline.artifacts.trained import Trained
+from pipeline.config import Config
 
 
 @dataclass(frozen=True)
 class Stage:
     """A step of the pipeline; its code is `run(context)` in the module of the same name.
 
-    `settings` are the sections or single settings (`section.setting`) of pipeline.toml it depends on; `reads` and
-    `writes` name artifacts (see `pipeline.runner.artifacts`).
+    `settings` are the sections or single settings (`section.setting`) of pipeline.toml it depends on; `part_of` is the
+    command that runs it, where it has none of its own.
     """
 
     name: str
     settings: tuple[str, ...]
-    reads: tuple[str, ...]
-    writes: tuple[str, ...]
+    reads: tuple[type[Artifact], ...]
+    writes: tuple[type[Artifact], ...]
+    part_of: str = ""
+
+    @property
+    def command(self) -> str:
+        return self.part_of or self.name
+
+    def settings_in(self, config: Config) -> dict[str, Any]:
+        """The values of the settings that its results depend on, by dotted name."""
+        values: dict[str, Any] = {}
+        for name in self.settings:
+            section, _, setting = name.partition(".")
+            for key, value in getattr(config, section).effective().items():
+                if not setting or key == setting:
+                    values[f"{section}.{key}"] = value
+        return values
 
 
 _MACHINE = ("target.device", "target.threads", "target.batch")
@@ -33,27 +62,48 @@ _LIMITS = (
     "target.percentile",
     "target.max_macs",
     "target.max_params",
-    "target.table",
     "target.allow_mismatch",
 )
+# the images without the names of their classes, which no search sees
+_SEEN = ("format", "path", "resolution", "colour", "validation_share", "test_share", "augment")
 
 STAGES: tuple[Stage, ...] = (
-    Stage("profile", ("profile", "data.resolution", "data.colour", *_MACHINE, *_SPACE), ("data",), ("table",)),
-    Stage("search", ("data", "compute", "search", *_SPACE, *_LIMITS), ("data", "table"), ("alphas",)),
+    # of the images it needs the sizes alone, which its table states
+    Stage("profile", ("profile", "data.resolution", "data.colour", *_MACHINE, *_SPACE), (), (LatencyTable,)),
+    Stage(
+        "search",
+        (*(f"data.{name}" for name in _SEEN), "compute", "search", *_SPACE, *_LIMITS),
+        (Images, LatencyTable),
+        (Alphas, SupernetWeights),
+    ),
     Stage(
         "discretize",
         ("discretize", *_EVIDENCE, *_MACHINE, *_SPACE, *_LIMITS, "target.max_noise_floor"),
-        ("data", "table", "alphas"),
-        ("genotype", "selection", "certificate"),
+        (Images, LatencyTable, Alphas, SupernetWeights),
+        (ChosenNetwork, Selection, Certificate),
     ),
-    Stage("retrain", ("data", "compute", "retrain"), ("data", "genotype"), ("weights", "metrics")),
+    Stage("retrain", ("data", "compute", "retrain"), (Images, ChosenNetwork), (Trained, Metrics)),
     Stage(
         "export",
         ("export", *_MACHINE, *_LIMITS, "target.max_noise_floor"),
-        ("data", "genotype", "certificate", "weights", "metrics"),
-        ("model", "model_card"),
+        (Images, ChosenNetwork, Certificate, Trained, Metrics),
+        (DeployedModel, Int8Model, ModelCard, Labels, PredictScript),
     ),
 )
+
+# takes the place of profile, search and discretize where [retrain] genotype names a network from elsewhere
+TRANSFER = Stage(
+    "transfer",
+    ("data.resolution", "data.colour", *_MACHINE, *_SPACE, *_LIMITS, "target.max_noise_floor"),
+    (Images, GivenGenotype),
+    (ChosenNetwork, Certificate),
+    part_of="retrain",
+)
+
+
+def stages_of(config: Config) -> tuple[Stage, ...]:
+    """The stages of a run in order."""
+    return (TRANSFER, *STAGES[-2:]) if config.retrain.genotype else STAGES
 
 
 def stage_named(name: str) -> Stage:

@@ -1,10 +1,12 @@
 """What every stage is given: the configuration, the run, and what follows from the two."""
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from pipeline.artifacts.artifact import Typed
 from pipeline.config import Config
 from pipeline.errors import UserError
 from pipeline.rundir import RunDir
@@ -15,21 +17,24 @@ if TYPE_CHECKING:
     from pipeline.data import ImageData
     from pipeline.space.skeleton import Skeleton
 
-
-DEFAULT_RUN = "default"
+_A = TypeVar("_A", bound=Typed)
 
 
 @dataclass(frozen=True)
 class Context:
-    """One run of the project under one configuration."""
+    """One run of the project under one configuration; `flags` are those of its command line, now and before."""
 
     config: Config
     run: RunDir
+    flags: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    @property
-    def run_flag(self) -> str:
-        """What a command line needs to name this run."""
-        return "" if self.run.name == DEFAULT_RUN else f" --run {self.run.name}"
+    def read(self, kind: type[_A]) -> _A:
+        """An artifact of the run; what is missing or damaged is refused with the command that makes it."""
+        return kind.read(getattr(self.run, kind.name), f"{kind.maker}{self.run.flag}")
+
+    def write(self, artifact: Typed) -> None:
+        """Put an artifact in its place in the run."""
+        artifact.write(getattr(self.run, artifact.name))
 
     @cached_property
     def data(self) -> "ImageData":

@@ -1,13 +1,14 @@
 """discretize: the best cell that fits, measured before it is trained."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from pipeline.artifacts.alphas import Alphas
 from pipeline.budget.integer_programme import Scores
 from pipeline.budget.limits import Limit
 from pipeline.budget.targets import Demands, Target, make_targets
 from pipeline.console import console, progress_bar, say
-from pipeline.errors import PromiseBroken
+from pipeline.fingerprint import Fingerprint
 from pipeline.latency.measured import Measured
 from pipeline.report.pictures.pareto import draw_pareto
 from pipeline.report.selection import show_evidence, summarize
@@ -22,7 +23,6 @@ from pipeline.selection.measuring import NetworkTimer
 from pipeline.selection.pool import Pool, feasible_networks
 from pipeline.selection.records import Circumstances, TableState
 from pipeline.selection.structure import additive_scores
-from pipeline.space.alphas import Alphas, read_alphas
 from pipeline.space.cells import Space
 from pipeline.space.choices import Choices, genotype_of
 from pipeline.space.genotype import Genotype
@@ -41,7 +41,7 @@ class Prospect(NamedTuple):
     targets: Sequence[Target]
     table: TableState
     measure: Measure
-    device: dict[str, Any]
+    device: Fingerprint
     sentinel_ms: float | None = None
 
 
@@ -54,18 +54,13 @@ def discretize(context: Context, prospect: Prospect) -> None:
     """The stage, wherever predictions and measurements come from."""
     target, folder = context.config.target, context.run.genotype.parent
     budgets_ms = order_budgets(context.config.discretize.budgets_ms or [target.budget_ms], say)
-    job = _make_job(context, prospect, read_alphas(context.run.alphas), budgets_ms)
+    job = _make_job(context, prospect, context.read(Alphas), budgets_ms)
     sweep = sweep_budgets(budgets_ms, job.select)
     if len(budgets_ms) > 1:
         job.write_each(folder, sweep)
         if sweep.outcomes:
             draw_pareto(folder / "pareto.png", sweep.outcomes, job.argmax_beside(sweep.outcomes[-1]))
-    try:
-        outcome = pick_outcome(sweep, target.budget_ms)
-    except PromiseBroken:
-        refused_ms = target.budget_ms if target.budget_ms in sweep.refusals else max(sweep.refusals)
-        job.write_refusal(folder, refused_ms, sweep.refusals[refused_ms])
-        raise
+    outcome = pick_outcome(sweep, target.budget_ms)
     job.write(folder, outcome)
     console.print(summarize(sweep, job.argmax_beside(outcome), outcome.demands.budget_ms))
     for error in sweep.refusals.values():
@@ -160,7 +155,7 @@ def _open_prospect(context: Context) -> Prospect:
         make_targets(list(predictors), predictors.__getitem__),
         TableState(valid, known.differences),
         _with_progress(NetworkTimer(known.device, known.sentinel_ms)),
-        known.device.fingerprint.record(),
+        known.device.fingerprint,
         known.sentinel_ms,
     )
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+from pipeline.artifacts.alphas import Alphas, SupernetWeights
 from pipeline.budget.integer_programme import Scores
 from pipeline.errors import UserError
 from pipeline.resumable.checkpoint import hash_of
@@ -12,7 +13,6 @@ from pipeline.selection.short_training import Material, train_shortly
 from pipeline.selection.sources import Sources, measure_alpha, measure_size, measure_zero_cost
 from pipeline.selection.supernet_loss import SupernetLoss
 from pipeline.selection.trials import Ledger, TrainingBudget, gather_evidence
-from pipeline.space.alphas import Alphas
 from pipeline.stages.context import Context
 
 _IMAGES = 32  # that zero-cost proxies look at
@@ -31,7 +31,7 @@ def make_sources(context: Context, scores: Scores | None) -> Sources:
     if scores is not None:
         measures.insert(0, measure_alpha(scores))
     if context.run.supernet_weights.is_file():
-        measures.append(SupernetLoss(skeleton, context.run.supernet_weights, material).measure())
+        measures.append(SupernetLoss(skeleton, context.read(SupernetWeights), material).measure())
     return Sources(measures)
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from rich.table import Table
 
+from pipeline.artifacts.latency_table import LatencyTable
 from pipeline.config import Config
 from pipeline.console import console, progress_bar, say
 from pipeline.latency.campaign import Campaign
@@ -11,7 +12,6 @@ from pipeline.latency.kit import read_kit_result
 from pipeline.latency.kit import write_kit as write_kit_folder
 from pipeline.latency.measure import Device, Effort
 from pipeline.latency.profiling import Profile, profile_device, store_table
-from pipeline.latency.table import LatencyTable
 from pipeline.latency.validity import describe_validation
 from pipeline.report.pictures.latency import draw_costs, draw_predictions
 from pipeline.space.skeleton import Skeleton

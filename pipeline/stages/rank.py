@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pipeline.artifacts.alphas import Alphas
 from pipeline.budget.integer_programme import Scores
 from pipeline.console import console, say
 from pipeline.errors import UserError
@@ -14,7 +15,6 @@ from pipeline.report.selection import show_evidence
 from pipeline.selection.evidence import Evidence
 from pipeline.selection.pool import Pool
 from pipeline.selection.sources import Sources
-from pipeline.space.alphas import read_alphas
 from pipeline.space.genotype import Genotype, genotype_from_record
 from pipeline.space.spaces import space_named
 from pipeline.stages.context import Context
@@ -78,7 +78,7 @@ def _found_scores(context: Context) -> Scores | None:
     if not context.run.alphas.is_file():
         say("this run has not searched yet: the search's alpha is no source (`pipeline search` makes it one)")
         return None
-    return alpha_scores(context, read_alphas(context.run.alphas))
+    return alpha_scores(context, context.read(Alphas))
 
 
 def _alpha_column(sources: Sources, pool: Pool) -> Any:

@@ -1,10 +1,13 @@
 """retrain: the chosen network trained on all training images, then tested once."""
 
 from dataclasses import asdict, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
+from pipeline.artifacts.metrics import Metrics
+from pipeline.artifacts.network import ChosenNetwork
+from pipeline.artifacts.trained import Trained
 from pipeline.console import say
 from pipeline.data import ImageData, ImageSet
 from pipeline.data.splits import cut
@@ -12,35 +15,44 @@ from pipeline.errors import UserError
 from pipeline.report.pictures.training import draw_all
 from pipeline.resumable.checkpoint import hash_of
 from pipeline.resumable.ranks import is_writer, joined, wait_for_all, world
-from pipeline.rundir import write_json
-from pipeline.selection.chosen import Chosen, read_chosen
 from pipeline.space.network import Network
+from pipeline.space.skeleton import Skeleton
 from pipeline.stages.context import Context
 from pipeline.training.job import Job, Outcome
-from pipeline.training.loop import clear_checkpoints, train
+from pipeline.training.loop import train
 from pipeline.training.measures import Measures, measure, predict
 from pipeline.training.step import Normalization, model_of, seed_all
-from pipeline.training.trained import save_trained
-
-# settings that change how long training takes, but not what comes out of it
-_WITHOUT_EFFECT = {"checkpoint_s", "genotype"}
 
 
 def run(context: Context) -> None:
     """Write weights, metrics and pictures; all ranks of a launcher train, the writer tests and writes."""
     with joined(context.device) as device:
         wait_for_all()
-        chosen = read_chosen(context.run)
+        chosen = context.read(ChosenNetwork)
+        _check_data(context.data, chosen.skeleton)
         network = make_network(context, chosen).to(device)
         job = make_job(context, chosen, device)
         outcome = train(model_of(network), job)
         if is_writer():
             _finish(context, network, job, outcome)
-            clear_checkpoints(job)
         wait_for_all()
 
 
-def make_network(context: Context, chosen: Chosen) -> Network:
+def _check_data(data: ImageData, skeleton: Skeleton) -> None:
+    """Refuse data that the network was not chosen for."""
+    for name, found, wanted in (
+        ("classes", data.classes, skeleton.classes),
+        ("channels", data.in_channels, skeleton.in_channels),
+        ("pixels a side", data.resolution, skeleton.resolution),
+    ):
+        if found != wanted:
+            raise UserError(
+                f"the data has {found} {name}, the chosen network is for {wanted}; run `pipeline run`, which chooses "
+                "one for this data"
+            )
+
+
+def make_network(context: Context, chosen: ChosenNetwork) -> Network:
     """The network with weights that depend on the seed alone."""
     config = context.config
     seed_all(config.compute.seed)
@@ -48,7 +60,7 @@ def make_network(context: Context, chosen: Chosen) -> Network:
     return network.to(memory_format=torch.channels_last) if config.compute.channels_last else network
 
 
-def make_job(context: Context, chosen: Chosen, device: torch.device) -> Job:
+def make_job(context: Context, chosen: ChosenNetwork, device: torch.device) -> Job:
     """The training that the configuration describes."""
     config, run = context.config, context.run
     train_set, holdout = _split_training(context.data, config.retrain.holdout_share)
@@ -67,8 +79,8 @@ def make_job(context: Context, chosen: Chosen, device: torch.device) -> Job:
         tensorboard=run.tensorboard("retrain"),
         config_hash=hash_of(
             {
-                "retrain": config.retrain.model_dump(exclude=_WITHOUT_EFFECT),
-                "data": config.data.model_dump(),
+                "retrain": config.retrain.effective(),
+                "data": config.data.effective(),
                 "data_hash": context.data.data_hash,
                 "seed": config.compute.seed,
                 "channels_last": config.compute.channels_last,
@@ -96,18 +108,19 @@ def _split_training(data: ImageData, holdout_share: float) -> _Parts:
 
 
 def _finish(context: Context, network: Network, job: Job, outcome: Outcome) -> None:
-    """Weights, then the one look at the test set, then metrics and pictures."""
+    """The one look at the test set, then weights and metrics together, then what nobody reads back."""
     data, run = context.data, context.run
+    trained = Trained(network, tuple(data.mean), tuple(data.std), data.labels)
+    network.load_state_dict(outcome.deployed)
+    measures = measure(predict(network, data.test, job.normalize, job.workers))
+    context.write(trained)
+    context.write(_describe(context, job, outcome, measures))
     last = run.weights.with_name("last.safetensors")
     if outcome.kind == "last":
         last.unlink(missing_ok=True)
     else:
         network.load_state_dict(outcome.last)
-        save_trained(last, network, data.mean, data.std, data.labels)
-    network.load_state_dict(outcome.deployed)
-    save_trained(run.weights, network, data.mean, data.std, data.labels)
-    measures = measure(predict(network, data.test, job.normalize, job.workers))
-    write_json(run.metrics, _record(context, job, outcome, measures))
+        trained.write(last)
     draw_all(run.weights.parent, outcome.history, measures, data.labels)
     say(
         f"test accuracy {measures.top1:.2%} (top-5 {measures.top5:.2%}, calibration error "
@@ -115,12 +128,12 @@ def _finish(context: Context, network: Network, job: Job, outcome: Outcome) -> N
     )
 
 
-def _record(context: Context, job: Job, outcome: Outcome, measures: Measures) -> dict[str, Any]:
-    return {
+def _describe(context: Context, job: Job, outcome: Outcome, measures: Measures) -> Metrics:
+    return Metrics(
         **measures.record(context.data.labels),
-        "weights": outcome.kind,
-        "epochs": job.config.epochs,
-        "train_images": len(job.train),
-        "precision": outcome.precision,
-        "processes": world().size,
-    }
+        weights=outcome.kind,
+        epochs=job.config.epochs,
+        train_images=len(job.train),
+        precision=outcome.precision,
+        processes=world().size,
+    )

@@ -2,8 +2,7 @@
 
 from typing import NamedTuple
 
-from safetensors.torch import save_file
-
+from pipeline.artifacts.alphas import Alphas, SupernetWeights
 from pipeline.budget.feasibility import check_feasible
 from pipeline.budget.limits import Limit
 from pipeline.budget.targets import Demands, Target, make_targets
@@ -13,23 +12,17 @@ from pipeline.report.pictures.search import draw_cells, draw_expected_latency
 from pipeline.resumable.checkpoint import hash_of
 from pipeline.resumable.history import read_history
 from pipeline.resumable.ranks import is_writer, joined
-from pipeline.rundir import writing
 from pipeline.search.engine import Search
 from pipeline.search.loop import SearchFiles, SearchResult, run_search
 from pipeline.search.objective import Constraint
 from pipeline.search.preview import preview_search
-from pipeline.space.alphas import Alphas, write_alphas
 from pipeline.space.cells import Space
 from pipeline.space.extremes import cheapest_genotype, costliest_genotype
 from pipeline.space.score import argmax_genotype, operation_scores, relative_prices
 from pipeline.space.spaces import space_named
 from pipeline.stages import stage_named
 from pipeline.stages.context import Context
-from pipeline.stages.settings import settings_of
 from pipeline.stages.tables import TargetTable, open_target_table, skeletons_of
-
-# settings that change how the search runs, but not what it finds
-_WITHOUT_EFFECT = ("search.checkpoint_s", "compute.workers")
 
 
 def run(context: Context) -> None:
@@ -112,19 +105,15 @@ def _span(space: Space, target: Target, demands: Demands) -> Span:
 
 def _identity(context: Context, constraint: Constraint) -> str:
     """What a checkpoint belongs to: everything that changes a bit of the result."""
-    settings = settings_of(context, stage_named("search"))
-    for name in _WITHOUT_EFFECT:
-        settings.pop(name)
+    settings = stage_named("search").settings_in(context.config)
     limits = {limit.name: [limit.at_most, limit.costs.fixed] for limit in constraint.limits}
     prices = [price.tolist() for price in constraint.prices]
     return hash_of({"settings": settings, "data": context.data.data_hash, "limits": limits, "prices": prices})
 
 
 def _write(context: Context, search: Search, constraint: Constraint, result: SearchResult) -> None:
-    found = Alphas(constraint.space, constraint.scale, tuple(result.alphas), constraint.prices)
-    with writing(context.run.supernet_weights) as part:
-        save_file({name: tensor.contiguous() for name, tensor in search.state.supernet.state_dict().items()}, part)
-    write_alphas(context.run.alphas, found)
+    context.write(SupernetWeights(search.state.supernet.state_dict()))
+    context.write(Alphas(constraint.space, constraint.scale, tuple(result.alphas), constraint.prices))
     scores = operation_scores(constraint.space, result.alphas, constraint.prices, constraint.scale)
     folder = context.run.alphas.parent
     draw_cells(argmax_genotype(constraint.space, scores), folder / "cells.png")

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from pipeline.stages.context import Context
 
 if TYPE_CHECKING:
+    from pipeline.artifacts.latency_table import LatencyTable
     from pipeline.latency.measure import Device
     from pipeline.latency.predictor import Predictor
-    from pipeline.latency.table import LatencyTable
     from pipeline.space.skeleton import Skeleton
 
 
@@ -27,7 +27,7 @@ class TargetTable:
     @property
     def differences(self) -> list[str]:
         """What differs between the table's machine and this one; not empty only under --allow-mismatch."""
-        from pipeline.latency.fingerprint import describe_differences
+        from pipeline.fingerprint import describe_differences
 
         return describe_differences(self.table.fingerprint, self.device.fingerprint)
 
@@ -83,13 +83,12 @@ def table_hash(context: Context) -> str | None:
 
     None where the table does not know them all.
     """
-    from pipeline.latency.table import read_table
+    from pipeline.latency.table import readable_table
     from pipeline.space.plan import all_sites
 
-    path = table_path(context)
-    if not path.is_file():
+    table, known = readable_table(table_path(context)), []
+    if table is None:
         return None
-    table, known = read_table(path), []
     for skeleton in skeletons_of(context):
         column = table.precisions.get("fp32")
         entry = None if column is None else column.entry(skeleton)

@@ -1,27 +1,30 @@
-"""Transfer: a genotype found elsewhere, certified in this run's own skeleton before it is trained on its data."""
+"""transfer: a genotype found elsewhere, certified in this run's own skeleton before it is trained on its data."""
 
-from dataclasses import asdict
-
+from pipeline.artifacts.certificate import Certificate
+from pipeline.artifacts.document import Percentiles
+from pipeline.artifacts.network import ChosenNetwork, genotype_hash
 from pipeline.budget.targets import Demands
 from pipeline.console import say
 from pipeline.errors import PromiseBroken, UserError
-from pipeline.latency.measured import FIRM_NOISE_FLOOR
-from pipeline.rundir import read_json, write_json
+from pipeline.latency.measured import FIRM_NOISE_FLOOR, Measured
 from pipeline.selection.certification import Measure, time_network
-from pipeline.selection.records import genotype_hash
+from pipeline.selection.measuring import NetworkTimer
 from pipeline.space.genotype import Genotype, read_genotype
 from pipeline.space.plan import count_macs, count_params
 from pipeline.stages.context import Context
 from pipeline.stages.tables import open_target
 
-_SCHEMA = 1
+
+def run(context: Context) -> None:
+    """Put the network of [retrain] genotype in the place of a selected one, timed on the target."""
+    transfer(context, NetworkTimer(open_target(context)).time)
 
 
-def adopt_genotype(context: Context, measure: Measure | None = None) -> None:
-    """Put [retrain] genotype in the place of a selected one: genotype.json and certificate.json of this run.
+def transfer(context: Context, measure: Measure) -> None:
+    """The stage, wherever measurements come from.
 
-    Its network has the cells and channels of [target] at the resolution of [data]. It is timed on the target unless
-    this run has its certificate already; one that misses a limit is refused (exit 3) before any training.
+    The network has the cells and channels of [target] at the resolution of [data]; one that misses a limit is refused
+    (exit 3) before any training.
     """
     genotype = read_genotype(context.run.project / context.config.retrain.genotype)
     if genotype.space != context.config.target.space:
@@ -30,22 +33,10 @@ def adopt_genotype(context: Context, measure: Measure | None = None) -> None:
             f"set [target] space = {genotype.space!r}"
         )
     _check_size(context, genotype)
-    wanted = _identity(context, genotype)
-    if context.run.certificate.is_file() and context.run.genotype.is_file():
-        known = read_json(context.run.certificate)
-        if isinstance(known, dict) and known.get("fits") is True and wanted.items() <= known.items():
-            return
-    _certify(context, genotype, measure or _timer(context))
-
-
-def _identity(context: Context, genotype: Genotype) -> dict[str, object]:
-    target = context.config.target
-    return {
-        "budget_ms": target.budget_ms,
-        "percentile": target.percentile,
-        "genotype_sha256": genotype_hash(genotype),
-        "skeleton": asdict(context.target_skeleton),
-    }
+    measured = _time(context, genotype, measure)
+    context.write(ChosenNetwork(genotype=genotype, skeleton=context.target_skeleton))
+    context.write(_certify(context, genotype, measured))
+    context.run.selection.unlink(missing_ok=True)  # that of another network
 
 
 def _check_size(context: Context, genotype: Genotype) -> None:
@@ -61,7 +52,7 @@ def _check_size(context: Context, genotype: Genotype) -> None:
             )
 
 
-def _certify(context: Context, genotype: Genotype, measure: Measure) -> None:
+def _time(context: Context, genotype: Genotype, measure: Measure) -> Measured:
     target, skeleton = context.config.target, context.target_skeleton
     demands = Demands.of(target, target.budget_ms)
     measured = time_network(measure, skeleton, genotype, demands, target.max_noise_floor)
@@ -72,26 +63,27 @@ def _certify(context: Context, genotype: Genotype, measure: Measure) -> None:
             f"{skeleton.cells} cells, {skeleton.channels} channels and {skeleton.resolution} px, over the budget of "
             f"{target.budget_ms:g} ms; lower [target] cells or channels, or raise budget_ms"
         )
-    write_json(context.run.genotype, {**genotype.record(), "skeleton": asdict(skeleton)})
-    write_json(
-        context.run.certificate,
-        {
-            "schema": _SCHEMA,
-            **_identity(context, genotype),
-            "device": open_target(context).fingerprint.record(),
-            "fits": True,
-            "transferred": True,
-            "predicted_ms": None,
-            "measured_ms": measured.record(),
-            "noise_floor": measured.noise_floor,
-            "provisional": measured.noise_floor > FIRM_NOISE_FLOOR,
-            "iterations": [],
-        },
-    )
     say(f"transferred genotype: {at_ms:.3g} ms (p{target.percentile}), within the budget of {target.budget_ms:g} ms")
+    return measured
 
 
-def _timer(context: Context) -> Measure:
-    from pipeline.selection.measuring import NetworkTimer
-
-    return NetworkTimer(open_target(context)).time
+def _certify(context: Context, genotype: Genotype, measured: Measured) -> Certificate:
+    """A certificate without a prediction, which needs no table."""
+    target = context.config.target
+    return Certificate(
+        budget_ms=target.budget_ms,
+        percentile=target.percentile,
+        device=open_target(context).fingerprint,
+        sentinel_ms=None,
+        table_validated=None,
+        table_differences=[],
+        fits=True,
+        predicted_ms=None,
+        predicted_interval_ms=None,
+        measured_ms=Percentiles(**measured.record()),
+        noise_floor=measured.noise_floor,
+        provisional=measured.noise_floor > FIRM_NOISE_FLOOR,
+        genotype_sha256=genotype_hash(genotype),
+        skeleton=context.target_skeleton,
+        iterations=[],
+    )

@@ -70,12 +70,6 @@ class Keeper:
         saved = self._best.latest() if is_writer() else None
         return broadcast(saved.state if saved is not None else None)
 
-    def clear(self) -> None:
-        """Drop everything: the results are written."""
-        if is_writer():
-            for checkpoints in (self._last, self._epoch, self._best):
-                checkpoints.clear()
-
 
 def _restore(saved: Saved) -> Restored:
     return Restored(Position(**saved.state["position"]), saved.state)

@@ -47,11 +47,6 @@ def train(model: Model, job: Job) -> Outcome:
         return trainer.outcome()
 
 
-def clear_checkpoints(job: Job) -> None:
-    """Once the results are written, the way there is no longer needed."""
-    _keeper(job).clear()
-
-
 def _keeper(job: Job) -> Keeper:
     return Keeper(job.checkpoints, job.config_hash, job.config.checkpoint_s, job.clock)
 

@@ -10,16 +10,16 @@ import pytest
 import torch
 from torch import nn
 
+from pipeline.artifacts.labels import Labels
+from pipeline.artifacts.trained import Trained
 from pipeline.deploy.contract import Budget, Export, Limits
 from pipeline.deploy.deployed import Deployed, reference_logits
-from pipeline.deploy.labels import write_labels
 from pipeline.deploy.model_card import describe_model, to_metadata
 from pipeline.latency.measured import Measured
 from pipeline.onnx_file import write_deployed
 from pipeline.space.genotype import genotype_from_record
 from pipeline.space.network import Network
 from pipeline.space.skeleton import Skeleton
-from pipeline.training.trained import Trained
 from tests.conftest import DARTS_V2_RECORD
 
 LABELS = ("a, b", "'c'", '"d"', "жук", "two\nlines", "back\\slash", "数字", "", "é", "\\n")
@@ -77,7 +77,7 @@ def model_file(trained: Trained, tmp_path_factory: pytest.TempPathFactory) -> Pa
 @pytest.fixture
 def export(trained: Trained, model_file: Path, tmp_path: Path) -> Export:
     shutil.copy(model_file, tmp_path / "model.onnx")
-    write_labels(tmp_path / "labels.txt", LABELS)
+    Labels(LABELS).write(tmp_path / "labels.txt")
     deployed = Deployed(trained, uint8_input=False)
     return Export(tmp_path, trained, deployed, LABELS, make_images(trained, 70), 1.0, LIMITS, measure_fake)
 

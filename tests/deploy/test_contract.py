@@ -10,10 +10,10 @@ import pytest
 import torch
 from onnx import numpy_helper
 
+from pipeline.artifacts.labels import Labels
 from pipeline.deploy.clauses import CLAUSES
 from pipeline.deploy.contract import Budget, check_contract
 from pipeline.deploy.deployed import Deployed
-from pipeline.deploy.labels import write_labels
 from pipeline.errors import PromiseBroken, UserError
 from pipeline.latency.measured import Measured
 from pipeline.space.plan import count_macs
@@ -70,7 +70,7 @@ def test_batch_norm_left_in_training_mode(export):
 def test_a_swapped_label(export, place):
     swapped = (LABELS[1], LABELS[0], *LABELS[2:])
     if place == "labels.txt":
-        write_labels(export.folder / "labels.txt", swapped)
+        Labels(swapped).write(export.folder / "labels.txt")
     elif place == "data":
         export = replace(export, labels=swapped)
     else:

@@ -5,7 +5,7 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-from pipeline.latency.fingerprint import Fingerprint
+from pipeline.fingerprint import Fingerprint
 from pipeline.latency.statistics import Reading
 
 CALL_MS, PARAMETER_MS = 0.25, 0.001

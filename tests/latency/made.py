@@ -4,8 +4,8 @@ from dataclasses import asdict
 
 import numpy as np
 
+from pipeline.artifacts.latency_table import Column, LatencyTable, NetworkTime, SiteTime
 from pipeline.latency.campaign import fit_entry
-from pipeline.latency.table import SCHEMA_VERSION, Column, LatencyTable, NetworkTime, SiteTime
 from pipeline.space.costs import mac_costs
 from pipeline.space.genotype import Genotype
 from pipeline.space.plan import all_sites, network_sites
@@ -44,7 +44,6 @@ def made_table(skeleton: Skeleton = SKELETON, noise: float = 0.0, seed: int = 0)
     )
     assert entry.skeleton == asdict(skeleton)
     return LatencyTable(
-        schema_version=SCHEMA_VERSION,
         space=skeleton.space,
         fingerprint=FINGERPRINT,
         measured="2026-01-01T00:00:00+00:00",

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
+from pipeline.artifacts.latency_table import NetworkTime, SiteTime
 from pipeline.errors import UserError
 from pipeline.latency.calibration import calibrate, cross_validate, fit, group_of, predict, sum_sites
 from pipeline.latency.executed import executed_sites
-from pipeline.latency.table import NetworkTime, SiteTime
 from pipeline.space.costs import mac_costs
 from pipeline.space.genotype import Genotype
 from pipeline.space.plan import all_sites, network_sites

@@ -10,8 +10,8 @@ import torch
 from onnx import TensorProto, helper
 
 from pipeline.errors import UserError
+from pipeline.fingerprint import Fingerprint, fingerprint_from_record, processor_name
 from pipeline.latency.devices import open_device
-from pipeline.latency.fingerprint import Fingerprint, fingerprint_from_record, processor_name
 from pipeline.latency.models import make_model
 from pipeline.latency.onnx_device import CudaRunner
 from pipeline.latency.torch_device import TorchModel

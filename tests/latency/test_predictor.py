@@ -3,9 +3,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pipeline.artifacts.latency_table import LatencyTable
 from pipeline.errors import UserError
 from pipeline.latency.predictor import Predictor
-from pipeline.latency.table import LatencyTable
 from pipeline.space.genotype import genotype_from_record
 from pipeline.space.plan import network_sites
 from pipeline.space.sampling import random_genotype

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pipeline.artifacts.latency_table import LatencyTable
 from pipeline.errors import UserError
 from pipeline.latency.campaign import Campaign
 from pipeline.latency.measure import Effort
 from pipeline.latency.predictor import Predictor
 from pipeline.latency.profiling import profile_device, store_table
-from pipeline.latency.table import read_table, table_name
+from pipeline.latency.table import table_name
 from pipeline.space.plan import count_params
 from pipeline.space.sampling import random_genotype
 from pipeline.space.skeleton import Skeleton
@@ -28,7 +29,7 @@ def test_a_profile_predicts_networks_it_has_not_seen(tmp_path: Path) -> None:
     """On a clock that charges per call and parameter, κ = 1, b is the charge per call, and predictions are exact."""
     profile = profile_device(FakeDevice(), CAMPAIGN, EFFORT, tmp_path)
     assert profile.replaced and profile.path == tmp_path / table_name(FINGERPRINT, "nasbench201")
-    predictor = Predictor(read_table(profile.path), SMALL)
+    predictor = Predictor(LatencyTable.read(profile.path), SMALL)
     assert predictor.calibration.kappa == pytest.approx(1.0, rel=1e-6)
     assert predictor.calibration.b_ms == pytest.approx(CALL_MS, rel=1e-6)
     assert predictor.validation is not None and predictor.validation.passed
@@ -105,7 +106,7 @@ def test_a_failed_profile_is_better_than_none_and_is_replaced_by_a_good_one(tmp_
     assert bad.replaced
     good = profile_device(FakeDevice(), CAMPAIGN, EFFORT, tmp_path)
     assert good.replaced
-    validation = read_table(good.path).column("fp32").skeletons[0].validation
+    validation = LatencyTable.read(good.path).column("fp32").skeletons[0].validation
     assert validation is not None and validation.passed
 
 
@@ -113,7 +114,7 @@ def test_a_second_skeleton_joins_the_first(tmp_path: Path) -> None:
     other = replace(SMALL, channels=8)
     profile_device(FakeDevice(), CAMPAIGN, EFFORT, tmp_path)
     joined = profile_device(FakeDevice(), replace(CAMPAIGN, skeletons=(other,)), EFFORT, tmp_path).path
-    table = read_table(joined)
+    table = LatencyTable.read(joined)
     genotype = random_genotype("nasbench201", np.random.default_rng(0))
     for skeleton in (SMALL, other):
         expected = CALL_MS + PARAMETER_MS * count_params(skeleton, genotype)
@@ -129,14 +130,14 @@ def test_joining_keeps_old_times_where_new_ones_would_spoil_a_valid_skeleton(tmp
     assert not merged.replaced or all(
         entry.validation is not None and entry.validation.passed for entry in merged.table.column("fp32").skeletons
     )
-    assert Predictor(read_table(merged.path), deep).validation is not None
+    assert Predictor(LatencyTable.read(merged.path), deep).validation is not None
 
 
 def test_an_unreadable_table_is_simply_replaced(tmp_path: Path) -> None:
     path = tmp_path / table_name(FINGERPRINT, "nasbench201")
     path.write_bytes(b"garbage")
     assert profile_device(FakeDevice(), CAMPAIGN, EFFORT, tmp_path).replaced
-    assert read_table(path).space == "nasbench201"
+    assert LatencyTable.read(path).space == "nasbench201"
 
 
 def test_noise_of_the_clock_is_reported(tmp_path: Path) -> None:

@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pipeline.artifacts.latency_table import LatencyTable
 from pipeline.errors import UserError
 from pipeline.latency.predictor import Predictor
-from pipeline.latency.table import find_table, read_table
+from pipeline.latency.table import find_table
 from pipeline.space.genotype import genotype_from_record
 from pipeline.space.skeleton import Skeleton
 from tests.latency.fakes import FINGERPRINT
@@ -17,7 +18,7 @@ SKELETON = Skeleton("nasbench201", cells=3, channels=4, resolution=8, classes=10
 
 
 def test_its_networks_are_predicted_within_the_error_it_states() -> None:
-    table = read_table(PATH)
+    table = LatencyTable.read(PATH)
     predictor, entry = Predictor(table, SKELETON), table.column("fp32").entry(SKELETON)
     assert entry is not None and entry.validation is not None
     networks = entry.validation_networks

@@ -3,8 +3,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from pipeline.artifacts.latency_table import Validation
 from pipeline.errors import UserError
-from pipeline.latency.table import Validation
 from pipeline.latency.validity import passes_gate, require_valid, scores
 from tests.latency.made import made_table
 

@@ -1,45 +1,43 @@
 """The closing table says in plain words what a busy machine leaves uncertain."""
 
 from pipeline.report.summary import summarize
+from tests.artifacts.made import made_card, made_certificate
 
-CARD = {
-    "test_accuracy": 0.9833,
-    "params": 83690,
-    "macs": 4250112,
-    "file_mb": 0.35,
-    "budget_ms": 0.3,
-    "percentile": 95,
-    "measured_ms": {"p50": 0.171, "p95": 0.22, "p99": 0.25},
-    "noise_floor": 0.02,
-    "contract": [{}] * 12,
-    "int8": None,
-}
-CERTIFICATE = {
-    "percentile": 95,
-    "predicted_ms": 0.17,
-    "measured_ms": {"p50": 0.173, "p95": 0.224, "p99": 0.3},
-    "noise_floor": 0.04,
-    "table_validated": True,
-}
+CERTIFICATE = made_certificate(
+    budget_ms=0.3,
+    percentile=95,
+    predicted_ms=0.17,
+    measured_ms={"p50": 0.173, "p95": 0.224, "p99": 0.3},
+    noise_floor=0.04,
+)
+CARD = made_card(
+    test_accuracy=0.9833,
+    params=83690,
+    macs=4250112,
+    file_mb=0.35,
+    budget_ms=0.3,
+    percentile=95,
+    certificate=CERTIFICATE,
+    measured_ms={"p50": 0.171, "p95": 0.22, "p99": 0.25},
+    noise_floor=0.02,
+)
 
 
 def test_a_quiet_run_has_figures_and_no_reservations() -> None:
-    rows = summarize(CARD | {"certificate": CERTIFICATE})
+    rows = summarize(CARD)
     assert rows["certificate"] == "0.224 ms before training, noise floor 4%"
     assert rows["measured p50 / p95 / p99"] == "0.171 ms / 0.22 ms / 0.25 ms"
     assert not any("provisional" in value for value in rows.values())
 
 
 def test_noise_and_a_table_below_its_gate_are_said() -> None:
-    certificate = CERTIFICATE | {"noise_floor": 0.12, "table_validated": False}
-    rows = summarize(CARD | {"certificate": certificate, "noise_floor": 0.2})
+    certificate = CERTIFICATE.model_copy(update={"noise_floor": 0.12, "table_validated": False})
+    rows = summarize(CARD.model_copy(update={"certificate": certificate, "noise_floor": 0.2}))
     assert rows["certificate"].endswith("noise floor 12%: provisional")
     assert rows["noise floor"] == "20%: provisional"
     assert rows["predicted"] == "0.17 ms (provisional: the latency table misses its validity gate)"
 
 
 def test_a_transferred_genotype_has_no_prediction() -> None:
-    certificate = {key: value for key, value in CERTIFICATE.items() if key != "table_validated"} | {
-        "predicted_ms": None
-    }
-    assert summarize(CARD | {"certificate": certificate})["predicted"] == "–"
+    certificate = CERTIFICATE.model_copy(update={"predicted_ms": None, "table_validated": None})
+    assert summarize(CARD.model_copy(update={"certificate": certificate}))["predicted"] == "–"

@@ -1,23 +1,28 @@
 """Which stages run: by content, never by time stamp; with stages that only copy their inputs."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from pipeline.config import Config
-from pipeline.errors import UserError
+from pipeline.artifacts.alphas import Alphas
+from pipeline.artifacts.files import GivenGenotype, Images
+from pipeline.artifacts.stage_record import StageRecord
+from pipeline.artifacts.trained import Trained
+from pipeline.config import WITHOUT_EFFECT, Config
+from pipeline.errors import PromiseBroken, UserError
 from pipeline.presets import preset
-from pipeline.rundir import RunDir, read_json, write_text
+from pipeline.rundir import RunDir, read_json, sha256_of, write_text
 from pipeline.runner import artifacts, execution
 from pipeline.runner.execution import run_all, run_stage
-from pipeline.runner.opening import open_run
-from pipeline.stages import STAGES, Stage
+from pipeline.runner.opening import open_run, remember_flags
+from pipeline.stages import STAGES, TRANSFER, Stage
 from pipeline.stages.context import Context
 
-FIRST = Stage("search", ("search.epochs", "data"), ("data",), ("alphas",))
-SECOND = Stage("retrain", ("retrain",), ("alphas",), ("weights",))
+FIRST = Stage("search", ("search", "data", "compute.workers"), (Images,), (Alphas,))
+SECOND = Stage("retrain", ("retrain",), (Alphas,), (Trained,))
 
 
 class Calls(list[str]):
@@ -34,12 +39,12 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
             content = (
                 f"epochs {context.config.search.epochs}" if stage is FIRST else f"from {context.run.alphas.read_text()}"
             )
-            write_text(getattr(context.run, stage.writes[0]), content)
+            write_text(getattr(context.run, stage.writes[0].name), content)
 
         return SimpleNamespace(run=run)
 
     for place in (execution, artifacts):
-        monkeypatch.setattr(place, "STAGES", (FIRST, SECOND))
+        monkeypatch.setattr(place, "stages_of", lambda _: (FIRST, SECOND))
     monkeypatch.setattr(execution, "_module", module)
     return found
 
@@ -72,10 +77,33 @@ def test_a_changed_setting_runs_its_stage_and_what_reads_its_output(
     assert "search.epochs changed from 5 to 3" in told and "the alphas changed" in told
 
 
-def test_a_setting_that_no_stage_reads_changes_nothing(calls: Calls, tmp_path: Path) -> None:
+def test_settings_without_effect_and_those_of_no_stage_change_nothing(calls: Calls, tmp_path: Path) -> None:
     run_all(context(tmp_path))
-    run_all(context(tmp_path, cells=2))
+    config = context(tmp_path, checkpoint_s=1).config
+    changed = {
+        "compute": config.compute.model_copy(update={"workers": 3}),
+        "retrain": config.retrain.model_copy(update={"checkpoint_s": 1.0}),
+        "target": config.target.model_copy(update={"budget_ms": 99.0}),
+    }
+    run_all(Context(config.model_copy(update=changed), RunDir(tmp_path, "one")))
     assert calls == ["search", "retrain"]
+
+
+def test_the_mark_is_on_what_has_no_effect() -> None:
+    """A mark forgotten costs hours; a wrong one keeps a stale result: whoever changes this list should know why."""
+    marked = {
+        f"{section}.{name}"
+        for section, values in Config()
+        for name, field in type(values).model_fields.items()
+        if WITHOUT_EFFECT in field.metadata
+    }
+    assert marked == {
+        "compute.workers",
+        "search.checkpoint_s",
+        "retrain.checkpoint_s",
+        "target.table",  # what lies there is hashed
+        "retrain.genotype",  # likewise
+    }
 
 
 @pytest.mark.parametrize("damage", ["altered", "missing"])
@@ -123,8 +151,8 @@ def test_runs_share_nothing(calls: Calls, tmp_path: Path) -> None:
 def test_the_record_holds_hashes_and_the_run_its_configuration(calls: Calls, tmp_path: Path) -> None:
     run_all(context(tmp_path))
     run = context(tmp_path).run
-    record = read_json(run.record("retrain"))
-    assert set(record["inputs"]) == {"alphas"} and len(record["outputs"]["weights"]) == 64
+    record = StageRecord.read(run.record("retrain"))
+    assert record.inputs == {"alphas": sha256_of(run.alphas)} and record.outputs == {"weights": sha256_of(run.weights)}
     assert "[search]" in run.config.read_text() and read_json(run.environment)["packages"]["torch"]
     parts = read_json(run.splits)
     assert not set(parts["train"]["indices"]) & set(parts["test"]["indices"])
@@ -143,37 +171,112 @@ def test_a_failed_stage_leaves_no_record(calls: Calls, tmp_path: Path, monkeypat
 def test_flags_of_earlier_commands_are_kept_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = tmp_path / "pipeline.toml"
     config.write_text("[target]\nbudget_ms = 9.0\n")
-    open_run(config, "one", {"target": {"budget_ms": 5.0}})
+    open_run(config, "one", {"target": {"budget_ms": 7.0}})  # a command that comes to nothing
+    assert not (tmp_path / "runs").exists()
+    remember_flags(open_run(config, "one", {"target": {"budget_ms": 5.0}}))
     later = open_run(config, "one", {"target": {"percentile": 95}})
     assert (later.config.target.budget_ms, later.config.target.percentile) == (5.0, 95)
     assert "[target] budget_ms = 5.0" in capsys.readouterr().err
     assert open_run(config, "two", {}).config.target.budget_ms == 9.0
 
 
+def test_a_budget_asked_for_now_beats_several_of_before(tmp_path: Path) -> None:
+    config = tmp_path / "pipeline.toml"
+    config.write_text("")
+    remember_flags(open_run(config, "one", {"discretize": {"budgets_ms": [0.4, 0.7]}}))
+    assert open_run(config, "one", {}).config.discretize.budgets_ms == [0.4, 0.7]
+    asked = open_run(config, "one", {"target": {"budget_ms": 0.6}}).config
+    assert (asked.target.budget_ms, asked.discretize.budgets_ms) == (0.6, [])
+
+
 def test_every_stage_depends_on_settings_that_exist_and_artifacts_that_are_made() -> None:
-    made = {"data"}
-    for stage in STAGES:
-        assert set(stage.reads) <= made, stage.name
-        made |= set(stage.writes)
-        for name in stage.settings:
-            section, _, setting = name.partition(".")
-            assert not setting or setting in type(getattr(Config(), section)).model_fields, name
+    for stages in (STAGES, (TRANSFER, *STAGES[-2:])):
+        made = {Images, GivenGenotype}
+        for stage in stages:
+            assert set(stage.reads) <= made, stage.name
+            made |= set(stage.writes)
+            for name in stage.settings:
+                section, _, setting = name.partition(".")
+                assert not setting or setting in type(getattr(Config(), section)).model_fields, name
+    assert all(kind.maker == stage.name for stage in STAGES for kind in stage.writes)
 
 
-def test_a_stage_interrupted_while_it_is_redone_is_no_longer_up_to_date(
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), UserError("no"), PromiseBroken("no")])
+def test_a_finished_stage_survives_a_redo_that_comes_to_nothing(
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    run_all(context(tmp_path))
+    before = contents(tmp_path)
+
+    def fail(_: Context) -> None:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(execution, "_module", lambda _: SimpleNamespace(run=fail))
+        with pytest.raises(type(error)):
+            run_all(replace(context(tmp_path, epochs=3), flags={"search": {"epochs": 3}}))
+    assert contents(tmp_path) == before
+    run_all(context(tmp_path))
+    assert calls == ["search", "retrain"]
+
+
+def test_a_redo_killed_after_it_replaced_an_output_is_done_again(
     calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_all(context(tmp_path))
 
-    def interrupted(_: Context) -> None:
+    def half(context: Context) -> None:
+        write_text(context.run.alphas, "new")
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(execution, "_module", lambda _: SimpleNamespace(run=interrupted))
+        patch.setattr(execution, "_module", lambda _: SimpleNamespace(run=half))
         with pytest.raises(KeyboardInterrupt):
             run_all(context(tmp_path, epochs=3))
     run_all(context(tmp_path))
     assert calls == ["search", "retrain", "search"]
+
+
+@pytest.mark.parametrize("damage", ["altered", "of an unfinished stage"])
+def test_an_input_that_is_not_what_its_maker_left_is_refused(calls: Calls, tmp_path: Path, damage: str) -> None:
+    run_all(context(tmp_path))
+    run = context(tmp_path).run
+    run.alphas.write_text("flipped") if damage == "altered" else run.record("search").unlink()
+    before = contents(tmp_path)
+    with pytest.raises(UserError, match=r"alphas.safetensors is not what `pipeline search --run one` left there"):
+        run_stage(context(tmp_path), SECOND, force=True)
+    assert contents(tmp_path) == before
+
+
+def test_an_output_of_an_older_schema_is_made_again(
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_all(context(tmp_path))
+    monkeypatch.setattr(Alphas, "version", Alphas.version + 1)
+    run_all(context(tmp_path))
+    assert calls == ["search", "retrain", "search"]
+    assert "its alphas is of another version" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"schema": 99}'])
+def test_a_damaged_record_is_refused_and_made_anew_by_force(calls: Calls, tmp_path: Path, content: str) -> None:
+    run_all(context(tmp_path))
+    context(tmp_path).run.record("search").write_text(content)
+    with pytest.raises(UserError, match=r"record.json is damaged.*`pipeline search --force --run one` again"):
+        run_stage(context(tmp_path), FIRST)
+    run_stage(context(tmp_path), FIRST, force=True)
+    run_all(context(tmp_path))
+    assert calls == ["search", "retrain", "search"]
+
+
+def test_a_refusal_leaves_no_trace_of_a_new_run(calls: Calls, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="missing"):
+        run_stage(context(tmp_path, "typo"), SECOND)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_follower_computes_only_when_the_first_process_does(

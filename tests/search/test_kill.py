@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.artifacts.alphas import Alphas
 from pipeline.resumable.history import read_history
 from pipeline.rundir import sha256_of
 from pipeline.search.loop import SearchFiles, run_search
-from pipeline.space.alphas import Alphas, write_alphas
 from tests.search.problem import make_search
 
 KILLS = 20
@@ -25,10 +25,8 @@ def search_to_the_end(folder: Path, run: Path) -> None:
     search = make_search(folder, epochs=6, seed=5)
     result = run_search(search, SearchFiles(run / "checkpoint", run / "history.jsonl", run / "board"), "same", 0.0)
     constraint = search.constraint
-    write_alphas(
-        run / "alphas.safetensors",
-        Alphas(constraint.space, constraint.scale, tuple(result.alphas), constraint.prices),
-    )
+    found = Alphas(constraint.space, constraint.scale, tuple(result.alphas), constraint.prices)
+    found.write(run / "alphas.safetensors")
 
 
 def saved_step(run: Path) -> int:

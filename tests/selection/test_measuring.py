@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pipeline.budget.targets import Demands
-from pipeline.latency.fingerprint import Fingerprint
+from pipeline.fingerprint import Fingerprint
 from pipeline.latency.measure import Effort
 from pipeline.latency.statistics import Reading
 from pipeline.selection import measuring

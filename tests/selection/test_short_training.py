@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from pipeline.artifacts.alphas import SupernetWeights
 from pipeline.config import DataConfig
 from pipeline.data import load_data
 from pipeline.errors import UserError
@@ -15,6 +16,7 @@ from pipeline.space.genotype import Genotype
 from pipeline.space.network import Network
 from pipeline.space.skeleton import Skeleton
 from pipeline.space.spaces import space_named
+from pipeline.space.supernet import Supernet
 
 
 @pytest.fixture(scope="module")
@@ -74,24 +76,14 @@ def test_validation_loss_is_the_mean_over_all_validation_images(material: Materi
     assert validation_loss(network.float(), material) == pytest.approx(float(expected), rel=1e-5)
 
 
-def test_supernet_weights_judge_cells(material: Material, tmp_path_factory: pytest.TempPathFactory) -> None:
-    from safetensors.torch import save_file
-
-    from pipeline.space.supernet import Supernet
-
-    folder = tmp_path_factory.mktemp("search")
+def test_supernet_weights_judge_cells(material: Material) -> None:
     torch.manual_seed(0)
-    supernet = Supernet(SKELETON)
-    save_file(
-        {name: value.contiguous() for name, value in supernet.state_dict().items()}, folder / "weights.safetensors"
-    )
-    judge = SupernetLoss(SKELETON, folder / "weights.safetensors", material)
+    weights = SupernetWeights(Supernet(SKELETON).state_dict())
+    judge = SupernetLoss(SKELETON, weights, material)
     first, second = (judge.loss(genotype_of(o)) for o in ("dil_conv_3x3", "skip_connect"))
     assert first != second
     assert judge.loss(genotype_of("dil_conv_3x3")) == first
     assert 0 < first < 10
-    with pytest.raises(UserError, match="pipeline search"):
-        SupernetLoss(SKELETON, folder / "missing.safetensors", material)
     other = Skeleton("darts", 1, 8, 8, 10, in_channels=1)
     with pytest.raises(UserError, match="pipeline search"):
-        SupernetLoss(other, folder / "weights.safetensors", material)
+        SupernetLoss(other, weights, material)

@@ -7,16 +7,17 @@ import numpy as np
 import pytest
 import torch
 
+from pipeline.artifacts.alphas import Alphas
+from pipeline.artifacts.certificate import Certificate
+from pipeline.artifacts.network import ChosenNetwork
 from pipeline.budget.targets import make_targets, skeleton_grid
 from pipeline.config import Config
 from pipeline.config_file import make_config
 from pipeline.errors import PromiseBroken, UserError
 from pipeline.rundir import RunDir, read_json
-from pipeline.selection.chosen import read_chosen
 from pipeline.selection.records import TableState
 from pipeline.selection.short_training import train_shortly
 from pipeline.selection.trials import FEWEST_TRIALS
-from pipeline.space.alphas import Alphas, write_alphas
 from pipeline.space.extremes import cheapest_genotype, costliest_genotype
 from pipeline.space.genotype import genotype_from_record, read_genotype
 from pipeline.space.plan import count_macs
@@ -25,6 +26,7 @@ from pipeline.space.skeleton import Skeleton
 from pipeline.space.spaces import space_named
 from pipeline.stages.context import Context
 from pipeline.stages.discretize import Prospect, discretize
+from tests.latency.fakes import FINGERPRINT
 from tests.selection.fakes import DARTS, FakeDevice, FakePredictor
 
 SKELETON = Skeleton("darts", 3, 8, 16, 10, in_channels=1)
@@ -49,7 +51,7 @@ def make_context(folder: Path, seed: int = 0, **sections: dict[str, Any]) -> Con
     space = space_named(config.target.space)
     shapes = [(len(kind.edges), len(kind.operations)) for kind in space.kinds]
     alphas = tuple(torch.from_numpy(rng.normal(size=shape)).float() for shape in shapes)
-    write_alphas(context.run.alphas, Alphas(space, "off", alphas, tuple(torch.ones(shape) for shape in shapes)))
+    context.write(Alphas(space, "off", alphas, tuple(torch.ones(shape) for shape in shapes)))
     return context
 
 
@@ -57,7 +59,7 @@ def run_with(context: Context, device: FakeDevice, validated: bool = True) -> No
     grids = context.config.discretize
     skeletons = skeleton_grid(SKELETON, grids.cells_grid, grids.channels_grid)
     targets = make_targets(skeletons, FakePredictor)
-    discretize(context, Prospect(targets, TableState(validated), device, {"device": "fake"}))
+    discretize(context, Prospect(targets, TableState(validated), device, FINGERPRINT))
 
 
 def test_the_three_files_agree(tmp_path: Path) -> None:
@@ -76,17 +78,16 @@ def test_the_three_files_agree(tmp_path: Path) -> None:
     assert selection["chosen"]["macs"] == count_macs(SKELETON, genotype)
     assert [c["verdict"] for c in selection["candidates"]] == ["over budget", "chosen"]
     assert selection["gap"] <= 1e-6 and selection["solve_seconds"] > 0
-    chosen = read_chosen(run)
+    chosen = context.read(ChosenNetwork)
     assert (chosen.skeleton, chosen.genotype.record()) == (SKELETON, genotype.record())
-    assert (chosen.budget_ms, chosen.percentile) == (budget, 50)
+    found = context.read(Certificate).require_of(chosen)
+    assert (found.budget_ms, found.percentile) == (budget, 50)
 
 
 def test_selection_records_what_argmax_would_have_chosen(tmp_path: Path) -> None:
-    from pipeline.space.alphas import read_alphas
-
     context = make_context(tmp_path)
     run_with(context, FakeDevice(lambda ms: ms))
-    found = read_alphas(context.run.alphas)
+    found = context.read(Alphas)
     argmax = argmax_genotype(DARTS, found.scores())
     record = read_json(context.run.selection)["argmax"]
     assert genotype_from_record(record["genotype"]) == argmax
@@ -130,21 +131,17 @@ def test_the_largest_budget_that_fits_is_trained_when_the_target_budget_is_not_a
     run_with(context, FakeDevice(lambda ms: ms))
     assert read_json(context.run.certificate)["budget_ms"] == large
     refused = context.run.genotype.parent / f"{hopeless:g}ms"
-    assert read_json(refused / "certificate.json")["fits"] is False
+    assert read_json(refused / "refusal.json")["iterations"][-1]["fits"] is False
     assert not (refused / "genotype.json").exists()
 
 
-def test_a_broken_promise_leaves_nothing_to_train(tmp_path: Path) -> None:
+def test_a_broken_promise_leaves_what_was_there(tmp_path: Path) -> None:
     context = make_context(tmp_path)
     run_with(context, FakeDevice(lambda ms: ms))
-    read_chosen(context.run)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     with pytest.raises(PromiseBroken, match="cannot be kept"):
         run_with(context, FakeDevice(lambda ms: ms + 1000))
-    certificate = read_json(context.run.certificate)
-    assert certificate["fits"] is False
-    assert certificate["iterations"][-1]["measured_ms"]["p50"] > 1000
-    with pytest.raises(UserError, match="pipeline discretize"):
-        read_chosen(context.run)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
 def test_contradicting_limits_are_named(tmp_path: Path) -> None:
@@ -163,7 +160,7 @@ def test_a_grid_fills_the_budget(tmp_path: Path) -> None:
             tmp_path, target={"budget_ms": budget}, discretize={"channels_grid": [8, 16], "cells_grid": [3, 5]}
         )
         run_with(context, FakeDevice(lambda ms: ms))
-        chosen = read_chosen(context.run)
+        chosen = context.read(ChosenNetwork)
         sizes.append((chosen.skeleton.cells, chosen.skeleton.channels))
         assert len(read_json(context.run.selection)["sizes"]) >= 1
     assert sizes[0] == (3, 8)
@@ -227,16 +224,10 @@ def test_bad_input(tmp_path: Path) -> None:
         make_context(tmp_path, discretize={"budgets_ms": [-1.0]})
     context = make_context(tmp_path, target={"space": "nasbench201"})
     other = make_context(tmp_path)
-    write_alphas(
-        other.run.alphas,
-        Alphas(space_named("nasbench201"), "off", (torch.zeros(6, 5),), (torch.ones(6, 5),)),
-    )
+    other.write(Alphas(space_named("nasbench201"), "off", (torch.zeros(6, 5),), (torch.ones(6, 5),)))
     with pytest.raises(UserError, match="is of the space 'nasbench201'"):
         run_with(other, device)
-    write_alphas(
-        context.run.alphas,
-        Alphas(space_named("nasbench201"), "off", (torch.full((6, 5), torch.nan),), (torch.ones(6, 5),)),
-    )
+    context.write(Alphas(space_named("nasbench201"), "off", (torch.full((6, 5), torch.nan),), (torch.ones(6, 5),)))
     with pytest.raises(UserError, match="not finite"):
         run_with(context, device)
     assert device.calls == []
@@ -245,13 +236,12 @@ def test_bad_input(tmp_path: Path) -> None:
 def test_files_of_another_network_are_not_trained(tmp_path: Path) -> None:
     context = make_context(tmp_path)
     with pytest.raises(UserError, match="pipeline discretize"):
-        read_chosen(context.run)
+        context.read(ChosenNetwork)
     run_with(context, FakeDevice(lambda ms: ms))
-    certificate = context.run.certificate.read_text()
+    certificate = context.read(Certificate)
     run_with(make_context(tmp_path, seed=1), FakeDevice(lambda ms: ms))
-    context.run.certificate.write_text(certificate)
     with pytest.raises(UserError, match="another network"):
-        read_chosen(context.run)
+        certificate.require_of(context.read(ChosenNetwork))
     context.run.genotype.write_text('{"space": "darts"}')
     with pytest.raises(UserError):
-        read_chosen(context.run)
+        context.read(ChosenNetwork)

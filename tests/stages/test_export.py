@@ -2,23 +2,26 @@
 
 import json
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 
 import onnx
 import pytest
 
+from pipeline.artifacts.model_card import ModelCard
+from pipeline.artifacts.network import ChosenNetwork
 from pipeline.config import Config, ExportConfig, TargetConfig
 from pipeline.deploy import assembly
-from pipeline.deploy.model_card import read_card
 from pipeline.errors import PromiseBroken, UserError
 from pipeline.latency.measured import Measured
-from pipeline.rundir import RunDir, write_json
+from pipeline.rundir import RunDir
+from pipeline.space.genotype import genotype_from_record
 from pipeline.space.plan import count_macs
 from pipeline.space.skeleton import Skeleton
 from pipeline.stages import export
 from pipeline.stages.context import Context
-from pipeline.training.trained import save_trained
+from tests.artifacts.made import made_certificate, made_metrics
 from tests.deploy.conftest import LABELS, make_images, make_trained
 from tests.deploy.test_folding import NASBENCH_RECORD
 
@@ -39,10 +42,9 @@ def make_context(project: Path, **settings) -> Context:
     images = make_images(trained, 40)
     context.__dict__["data"] = SimpleNamespace(labels=LABELS, train=images, test=images)
     if not context.run.weights.is_file():
-        save_trained(context.run.weights, trained.network, trained.mean, trained.std, LABELS)
-        write_json(context.run.genotype, NASBENCH_RECORD)
-        write_json(context.run.certificate, {"budget_ms": 1.0, "percentile": 50, "predicted_ms": 0.9})
-        write_json(context.run.metrics, {"test_accuracy": 1.0})
+        network = ChosenNetwork(genotype=trained.network.genotype, skeleton=trained.network.skeleton)
+        for artifact in (trained, network, made_certificate(network), made_metrics()):
+            context.write(artifact)
     return context
 
 
@@ -73,14 +75,14 @@ def contents(project: Path) -> dict[str, bytes]:
 def test_the_folder_is_complete_and_describes_itself(exported):
     folder = exported / "exports" / "demo"
     assert set(contents(exported)) == FILES
-    card = read_card(folder)
+    card = ModelCard.read(folder / "model.json")
     skeleton = Skeleton("nasbench201", 1, 4, 8, len(LABELS), 1)
     context = make_context(exported)
     genotype = export.make_order(context, measure_fake()).trained.network.genotype
-    assert card["macs"] == count_macs(skeleton, genotype)
-    assert card["labels"] == list(LABELS) and card["genotype"] == NASBENCH_RECORD
-    assert card["measured_ms"] == {"p50": 1.0, "p95": 1.2, "p99": 1.5} and card["test_accuracy"] == 1.0
-    assert all(clause["passed"] for clause in card["contract"]) and card["int8"] is None
+    assert card.macs == count_macs(skeleton, genotype)
+    assert card.labels == list(LABELS) and card.genotype.record() == NASBENCH_RECORD
+    assert card.measured_ms.model_dump() == {"p50": 1.0, "p95": 1.2, "p99": 1.5} and card.test_accuracy == 1.0
+    assert all(clause.passed for clause in card.contract) and card.int8 is None
     metadata = {prop.key: prop.value for prop in onnx.load(folder / "model.onnx").metadata_props}
     assert json.loads(metadata["labels"]) == list(LABELS)
     assert json.loads(metadata["certificate"])["predicted_ms"] == 0.9
@@ -129,7 +131,7 @@ def test_a_card_that_was_altered_is_noticed(project):
     path = project / "exports" / "demo" / "model.json"
     path.write_text(path.read_text().replace('"macs": ', '"macs": 1'))
     with pytest.raises(UserError, match="altered"):
-        read_card(path.parent)
+        ModelCard.read(path.parent / "model.json")
 
 
 def test_a_model_that_was_altered_is_noticed(project):
@@ -137,15 +139,15 @@ def test_a_model_that_was_altered_is_noticed(project):
     model = project / "exports" / "demo" / "model.onnx"
     model.write_bytes(model.read_bytes() + b"\0")
     with pytest.raises(UserError, match=r"model\.onnx is not the file"):
-        read_card(model.parent)
+        ModelCard.read(model.parent / "model.json")
 
 
 def test_int8_is_shipped_when_it_is_worth_it(project):
     export.run(make_context(project, int8=True, max_accuracy_loss=0.99))
-    card = read_card(project / "exports" / "demo")
+    card = ModelCard.read(project / "exports" / "demo" / "model.json")
     assert set(contents(project)) == {*FILES, "model.int8.onnx"}
-    assert card["int8"]["shipped"] and card["int8"]["measured_ms"]["p50"] == 0.5
-    assert "model.int8.onnx" in card["files"]
+    assert card.int8.shipped and card.int8.measured_ms.p50 == 0.5
+    assert "model.int8.onnx" in card.files
 
 
 def test_int8_that_is_slower_is_left_out_and_the_card_says_why(project, monkeypatch):
@@ -155,32 +157,45 @@ def test_int8_that_is_slower_is_left_out_and_the_card_says_why(project, monkeypa
 
     monkeypatch.setattr(export, "measure_on", slower)
     export.run(make_context(project, int8=True))
-    card = read_card(project / "exports" / "demo")
+    card = ModelCard.read(project / "exports" / "demo" / "model.json")
     assert set(contents(project)) == FILES
-    assert card["int8"]["shipped"] is False and "not faster: 1 ms against 0.5 ms" in card["int8"]["reason"]
-    assert card["int8"]["accuracy"] > 0
+    assert card.int8.shipped is False and "not faster: 1 ms against 0.5 ms" in card.int8.reason
+    assert card.int8.accuracy > 0
 
 
 def test_weights_of_another_genotype_are_refused(project):
     context = make_context(project)
-    other = {**NASBENCH_RECORD, "cell": NASBENCH_RECORD["cell"].replace("nor_conv_3x3~0", "nor_conv_1x1~0")}
-    write_json(context.run.genotype, other)
-    with pytest.raises(UserError, match="another network"):
+    other = genotype_from_record(
+        {**NASBENCH_RECORD, "cell": NASBENCH_RECORD["cell"].replace("nor_conv_3x3~0", "nor_conv_1x1~0")}
+    )
+    network = ChosenNetwork(genotype=other, skeleton=context.read(ChosenNetwork).skeleton)
+    context.write(network)
+    with pytest.raises(UserError, match="that of another network"):
+        export.run(context)
+    context.write(made_certificate(network))
+    with pytest.raises(UserError, match=r"weights.safetensors holds another network"):
         export.run(context)
 
 
 @pytest.mark.parametrize(
-    ("name", "record", "command"),
+    ("name", "change", "command"),
     [
         ("certificate", {"budget_ms": "fast"}, "discretize"),
-        ("certificate", {"budget_ms": 1.0, "percentile": 51}, "discretize"),
-        ("certificate", [], "discretize"),
-        ("metrics", {}, "retrain"),
-        ("metrics", 3, "retrain"),
+        ("certificate", {"percentile": 51}, "discretize"),
+        ("certificate", {"fits": False}, "discretize"),
+        ("certificate", {"noise_floor": float("nan")}, "discretize"),
+        ("certificate", {"measured_ms": {"p50": 1.1, "p95": 1.1, "p99": 1.2}}, "discretize"),
+        ("certificate", {"genotype_sha256": "0" * 64}, "discretize"),
+        ("certificate", {"skeleton": asdict(Skeleton("nasbench201", 2, 8, 8, len(LABELS), 1))}, "discretize"),
+        ("metrics", {"test_accuracy": "good"}, "retrain"),
     ],
 )
-def test_damaged_inputs_name_the_command_that_makes_them(project, name, record, command):
+def test_a_record_that_cannot_be_believed_names_the_command_that_makes_it(project, name, change, command):
+    export.run(make_context(project))
+    before = contents(project)
     context = make_context(project)
-    write_json(getattr(context.run, name), record)
-    with pytest.raises(UserError, match=f"run `pipeline {command}` again"):
+    path = getattr(context.run, name)
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(UserError, match=f"run `pipeline {command}.*` again"):
         export.run(context)
+    assert contents(project) == before

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
+from pipeline.artifacts.latency_table import LatencyTable
 from pipeline.config_file import make_config
 from pipeline.errors import UserError
 from pipeline.latency.predictor import Predictor
-from pipeline.latency.table import read_table, table_name
+from pipeline.latency.table import table_name
 from pipeline.rundir import RunDir
 from pipeline.stages import profile as stage
 from pipeline.stages.context import Context
@@ -29,7 +30,7 @@ def test_a_table_and_its_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[
     context = make_context(tmp_path)
     stage.profile_on(context, FakeDevice())
     path = context.run.tables / table_name(FINGERPRINT, "nasbench201")
-    predictor = Predictor(read_table(path), context.target_skeleton)
+    predictor = Predictor(LatencyTable.read(path), context.target_skeleton)
     assert predictor.validation is not None and predictor.validation.networks == 3
     stem = path.with_suffix("").name
     assert {p.name for p in context.run.tables.iterdir()} == {
@@ -45,7 +46,7 @@ def test_a_table_and_its_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_every_size_of_the_grid_is_calibrated(tmp_path: Path) -> None:
     context = make_context(tmp_path, discretize={"channels_grid": [4, 8]}, profile={"validate_networks": 0})
     stage.profile_on(context, FakeDevice())
-    table = read_table(context.run.tables / table_name(FINGERPRINT, "nasbench201"))
+    table = LatencyTable.read(context.run.tables / table_name(FINGERPRINT, "nasbench201"))
     assert [entry.skeleton["channels"] for entry in table.column("fp32").skeletons] == [4, 8]
     assert all(entry.validation is None for entry in table.column("fp32").skeletons)
 

@@ -1,26 +1,24 @@
 """The retrain stage from a run on disk: what it leaves, that it repeats to the byte, and transfer with a fake clock."""
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from pipeline.artifacts.certificate import Certificate
+from pipeline.artifacts.network import ChosenNetwork
+from pipeline.artifacts.trained import Trained
 from pipeline.config import ComputeConfig, Config, DataConfig, RetrainConfig, TargetConfig
 from pipeline.errors import PromiseBroken, UserError
 from pipeline.latency.measured import Measured
 from pipeline.presets import preset
-from pipeline.resumable.checkpoint import Checkpoints
 from pipeline.rundir import RunDir, write_json
-from pipeline.selection.chosen import read_chosen
-from pipeline.selection.records import genotype_hash
 from pipeline.space.genotype import Genotype, genotype_from_record
 from pipeline.stages import retrain
 from pipeline.stages.context import Context
-from pipeline.stages.transfer import adopt_genotype
-from pipeline.training.trained import read_trained
+from pipeline.stages.transfer import transfer
 from tests.conftest import DARTS_V2_RECORD
 
 
@@ -38,16 +36,14 @@ def make_context(project: Path, **settings: Any) -> Context:
 def choose(context: Context) -> Context:
     """The files that discretize leaves."""
     genotype = genotype_from_record(DARTS_V2_RECORD)
-    write_json(context.run.genotype, {**genotype.record(), "skeleton": asdict(context.target_skeleton)})
-    certificate = {"budget_ms": 1.0, "percentile": 50, "fits": True, "genotype_sha256": genotype_hash(genotype)}
-    write_json(context.run.certificate, certificate)
+    context.write(ChosenNetwork(genotype=genotype, skeleton=context.target_skeleton))
     return context
 
 
 def test_weights_metrics_and_pictures_agree(tmp_path: Path) -> None:
     context = choose(make_context(tmp_path, holdout_share=0.1))
     retrain.run(context)
-    trained, metrics = read_trained(context.run.weights), json.loads(context.run.metrics.read_text())
+    trained, metrics = context.read(Trained), json.loads(context.run.metrics.read_text())
     pixels = torch.stack([image for image, _ in context.data.test]).float() / 255
     labels = torch.tensor([label for _, label in context.data.test])
     mean, std = (torch.tensor(values).view(1, -1, 1, 1) for values in (trained.mean, trained.std))
@@ -58,7 +54,6 @@ def test_weights_metrics_and_pictures_agree(tmp_path: Path) -> None:
     assert metrics["train_images"] == pytest.approx(0.9 * len(context.data.train_all), abs=2)
     files = {path.name for path in context.run.weights.parent.iterdir()}
     assert files >= {"curves.png", "confusion.png", "calibration.png", "history.jsonl", "last.safetensors"}
-    assert not list(context.run.checkpoints("retrain").rglob("*.pt"))
     assert list(context.run.tensorboard("retrain").iterdir())
 
 
@@ -78,8 +73,7 @@ def test_the_same_configuration_gives_the_same_bytes(tmp_path: Path) -> None:
     assert first == second
 
 
-def test_a_checkpoint_of_another_recipe_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Checkpoints, "clear", lambda self: None)
+def test_a_checkpoint_of_another_recipe_is_refused(tmp_path: Path) -> None:
     retrain.run(choose(make_context(tmp_path, epochs=1)))
     with pytest.raises(UserError, match="another configuration"):
         retrain.run(make_context(tmp_path, epochs=2))
@@ -109,20 +103,37 @@ def transfer_context(project: Path) -> Context:
     return make_context(project, genotype="found.json")
 
 
-def test_a_transferred_genotype_gets_its_own_certificate_once(tmp_path: Path) -> None:
+def test_a_transferred_genotype_gets_its_own_certificate(tmp_path: Path) -> None:
     context = transfer_context(tmp_path)
-    adopt_genotype(context, Clock(NOISY, GOOD))
-    chosen = read_chosen(context.run)
-    assert chosen.skeleton == context.target_skeleton
-    assert chosen.genotype.canonical() == genotype_from_record(DARTS_V2_RECORD).canonical()
-    assert chosen.certificate["measured_ms"] == {"p50": 0.9, "p95": 1.1, "p99": 1.2}
-    assert chosen.certificate["transferred"] and not chosen.certificate["provisional"]
-    adopt_genotype(context, Clock())  # known by now
+    context.run.selection.parent.mkdir(parents=True)
+    context.run.selection.write_text("that of another network")
+    transfer(context, Clock(NOISY, GOOD))
+    network, certificate = context.read(ChosenNetwork), context.read(Certificate)
+    assert network.is_of(context.target_skeleton, genotype_from_record(DARTS_V2_RECORD))
+    assert certificate.require_of(network).measured_ms.model_dump() == {"p50": 0.9, "p95": 1.1, "p99": 1.2}
+    assert certificate.predicted_ms is None and not certificate.provisional
+    assert not context.run.selection.exists()
 
 
 @pytest.mark.parametrize(("clock", "match"), [(Clock(SLOW), "over the budget"), (Clock(*[NOISY] * 6), "noisy")])
 def test_a_transferred_genotype_that_cannot_be_certified_is_refused(tmp_path: Path, clock: Clock, match: str) -> None:
     context = transfer_context(tmp_path)
     with pytest.raises(PromiseBroken, match=match):
-        adopt_genotype(context, clock)
+        transfer(context, clock)
     assert not context.run.genotype.exists() and not context.run.certificate.exists()
+
+
+@pytest.mark.parametrize(
+    ("data", "match"),
+    [
+        ({"resolution": 16}, "16 pixels a side, the chosen network is for 8"),
+        ({"resolution": 8, "colour": True}, "3 channels, the chosen network is for 1"),
+    ],
+)
+def test_other_data_than_the_network_was_chosen_for_is_refused(
+    tmp_path: Path, data: dict[str, Any], match: str
+) -> None:
+    context = choose(make_context(tmp_path))
+    other = Context(context.config.model_copy(update={"data": DataConfig(**data)}), context.run)
+    with pytest.raises(UserError, match=match):
+        retrain.run(other)

@@ -16,7 +16,7 @@ from pipeline.errors import Interrupted, PromiseBroken
 from pipeline.resumable.checkpoint import Checkpoints
 from pipeline.training import loop
 from pipeline.training.job import Job, Outcome
-from pipeline.training.loop import clear_checkpoints, copied, train
+from pipeline.training.loop import copied, train
 from pipeline.training.measures import Predictions
 from pipeline.training.step import Model, Outputs, model_of
 from tests.training.material import digits, make_job, make_network
@@ -68,12 +68,10 @@ def test_a_signal_in_the_last_step_is_heard(tmp_path: Path) -> None:
     assert bits(train(watched(lambda count: pytest.fail("it stepped again")), job))
 
 
-def test_a_finished_training_is_not_repeated_and_can_be_cleared(tmp_path: Path) -> None:
+def test_a_finished_training_is_not_repeated(tmp_path: Path) -> None:
     job = make_job(tmp_path, epochs=1)
     first = train(model_of(make_network()), job)
     assert bits(train(watched(lambda count: pytest.fail("it stepped again")), job)) == bits(first)
-    clear_checkpoints(job)
-    assert not list(job.checkpoints.rglob("*.pt"))
 
 
 def poison(model: Model, after_passes: int, times: int) -> Model:

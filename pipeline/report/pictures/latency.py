@@ -7,9 +7,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from pipeline.artifacts.latency_table import Column, NetworkTime, SkeletonEntry
+from pipeline.fingerprint import Fingerprint
 from pipeline.latency.calibration import predict, sum_sites
-from pipeline.latency.fingerprint import Fingerprint
-from pipeline.latency.table import Column, NetworkTime, SkeletonEntry
 from pipeline.latency.validity import describe_validation
 from pipeline.rundir import writing
 from pipeline.space.plan import choice_sites, plan_of

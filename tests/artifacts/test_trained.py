@@ -6,10 +6,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from pipeline.artifacts.trained import Trained
 from pipeline.errors import UserError
 from pipeline.space.network import Network
 from pipeline.space.skeleton import Skeleton
-from pipeline.training.trained import read_trained, save_trained
 
 LABELS = ("a, 'b'", 'x\n"y"', "猫")
 SKELETON = Skeleton("darts", 3, 4, 16, 3, 2)
@@ -23,12 +23,12 @@ def network(darts_v2):
 
 @pytest.fixture
 def saved(network, tmp_path: Path) -> Path:
-    save_trained(tmp_path / "weights.safetensors", network, (0.1, 0.2), (0.3, 0.4), LABELS)
+    Trained(network, (0.1, 0.2), (0.3, 0.4), LABELS).write(tmp_path / "weights.safetensors")
     return tmp_path / "weights.safetensors"
 
 
 def test_everything_but_the_auxiliary_head_comes_back(network, saved):
-    trained = read_trained(saved)
+    trained = Trained.read(saved)
     assert (trained.mean, trained.std, trained.labels) == ((0.1, 0.2), (0.3, 0.4), LABELS)
     assert trained.network.skeleton == SKELETON
     assert trained.network.genotype == network.genotype
@@ -39,7 +39,7 @@ def test_everything_but_the_auxiliary_head_comes_back(network, saved):
 
 
 def test_same_weights_same_bytes(network, saved, tmp_path):
-    save_trained(tmp_path / "again.safetensors", network, (0.1, 0.2), (0.3, 0.4), LABELS)
+    Trained(network, (0.1, 0.2), (0.3, 0.4), LABELS).write(tmp_path / "again.safetensors")
     assert (tmp_path / "again.safetensors").read_bytes() == saved.read_bytes()
 
 
@@ -53,14 +53,14 @@ def test_same_weights_same_bytes(network, saved, tmp_path):
     ],
 )
 def test_what_does_not_fit_the_network_is_not_saved(network, tmp_path, mean, std, labels):
-    with pytest.raises(UserError, match="one per"):
-        save_trained(tmp_path / "weights.safetensors", network, mean, std, labels)
+    with pytest.raises(ValueError, match=r"one per|greater than 0|finite"):
+        Trained(network, mean, std, labels).write(tmp_path / "weights.safetensors")
     assert not list(tmp_path.iterdir())
 
 
 def test_missing_file_names_the_command(tmp_path):
     with pytest.raises(UserError, match="pipeline retrain"):
-        read_trained(tmp_path / "weights.safetensors")
+        Trained.read(tmp_path / "weights.safetensors")
 
 
 def test_damaged_and_foreign_files_are_refused_in_one_sentence(saved):
@@ -72,7 +72,7 @@ def test_damaged_and_foreign_files_are_refused_in_one_sentence(saved):
     for content in (b"", whole[:5], whole[: len(whole) // 2], b"\xff" * 64, pickle.dumps(Harmful())):
         saved.write_bytes(content)
         with pytest.raises(UserError, match="retrain"):
-            read_trained(saved)
+            Trained.read(saved)
 
 
 def _rewrite(path: Path, tensors, record) -> None:
@@ -97,8 +97,8 @@ def test_weights_of_another_network_are_refused(saved, network):
     ):
         _rewrite(saved, tensors, broken)
         with pytest.raises(UserError):
-            read_trained(saved)
+            Trained.read(saved)
     name = "parts.0.0.weight"
     _rewrite(saved, {key: value for key, value in tensors.items() if key != name}, record)
     with pytest.raises(UserError, match="not those of the network"):
-        read_trained(saved)
+        Trained.read(saved)

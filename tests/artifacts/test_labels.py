@@ -4,26 +4,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.deploy.labels import parse_labels, read_labels, render_labels, write_labels
+from pipeline.artifacts.labels import Labels
 from pipeline.errors import UserError
 from tests.deploy.conftest import LABELS
 
 
 def test_one_readable_line_per_label(tmp_path: Path):
-    write_labels(tmp_path / "labels.txt", LABELS)
+    Labels(LABELS).write(tmp_path / "labels.txt")
     lines = (tmp_path / "labels.txt").read_text(encoding="utf-8").split("\n")
     assert lines[:6] == ["a, b", "'c'", '"d"', "жук", r"two\nlines", r"back\\slash"]
     assert len(lines) == len(LABELS) + 1
-    assert read_labels(tmp_path / "labels.txt") == LABELS
+    assert Labels.read(tmp_path / "labels.txt").labels == LABELS
 
 
 @given(st.lists(st.text(st.one_of(st.sampled_from("\\nr\n\r\u2028\x85"), st.characters(codec="utf-8")))))
 def test_any_text_survives(labels: list[str]):
-    text = render_labels(tuple(labels))
-    assert "\r" not in text and text.count("\n") == len(labels)
-    assert parse_labels(text) == tuple(labels)
+    content = Labels(tuple(labels))._content()
+    assert b"\r" not in content and content.count(b"\n") == len(labels)
+    assert Labels._parse(content).labels == tuple(labels)
 
 
 def test_a_label_that_is_no_text_is_refused_by_name(tmp_path: Path):
     with pytest.raises(UserError, match=r"udcff.*rename the class"):
-        write_labels(tmp_path / "labels.txt", ("ok", "bad\udcff"))
+        Labels(("ok", "bad\udcff")).write(tmp_path / "labels.txt")

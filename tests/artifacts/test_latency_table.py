@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from pipeline.artifacts.document import digest
+from pipeline.artifacts.latency_table import LatencyTable
 from pipeline.errors import UserError
-from pipeline.latency import table as tables
-from pipeline.latency.table import find_table, read_table, table_name, write_table
+from pipeline.latency.table import find_table, table_name
 from pipeline.rundir import write_json
 from tests.latency.fakes import FINGERPRINT
 from tests.latency.made import SKELETON, made_table
@@ -17,7 +18,7 @@ from tests.latency.made import SKELETON, made_table
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     path = tmp_path / table_name(FINGERPRINT, "darts")
-    write_table(path, made_table())
+    made_table().write(path)
     return path
 
 
@@ -27,12 +28,12 @@ def change(path: Path, edit: Any, sign: bool) -> None:
     edit(record)
     record.pop("sha256")
     if sign:
-        record["sha256"] = tables._content_hash(record)
+        record["sha256"] = digest(record)
     path.write_text(json.dumps(record))
 
 
 def test_round_trip(path: Path) -> None:
-    table = read_table(path)
+    table = LatencyTable.read(path)
     assert table == made_table()
     entry = table.column("fp32").entry(SKELETON)
     assert entry is not None and entry.skeleton == asdict(SKELETON)
@@ -48,8 +49,8 @@ def test_an_edit_is_noticed(path: Path) -> None:
     record = json.loads(path.read_text())
     first_site(record)["p50_ms"] *= 0.5
     path.write_text(json.dumps(record))
-    with pytest.raises(UserError, match="was changed after it was measured"):
-        read_table(path)
+    with pytest.raises(UserError, match="was altered after it was written"):
+        LatencyTable.read(path)
 
 
 @pytest.mark.parametrize("value", [-1.0, math.nan, math.inf, "fast", None])
@@ -58,32 +59,32 @@ def test_times_that_are_none_are_refused(path: Path, value: object) -> None:
     first_site(record)["p50_ms"] = value
     path.write_text(json.dumps(record))
     with pytest.raises(UserError, match="p50_ms"):
-        read_table(path)
+        LatencyTable.read(path)
 
 
 def test_other_schemas_are_named(path: Path) -> None:
     change(path, lambda record: record.update(schema_version=99), sign=True)
     with pytest.raises(UserError, match="schema version 99, this program reads 1"):
-        read_table(path)
+        LatencyTable.read(path)
 
 
 @pytest.mark.parametrize("content", [b"", b"[1]", b"{}", b"\x00\xff\xfe" * 99, b"[" * 100_000])
 def test_what_is_no_table_is_refused(path: Path, content: bytes) -> None:
     path.write_bytes(content)
     with pytest.raises(UserError):
-        read_table(path)
+        LatencyTable.read(path)
 
 
 def test_a_truncated_table_is_refused(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(UserError, match="not JSON"):
-        read_table(path)
+        LatencyTable.read(path)
 
 
 def test_unknown_keys_are_refused(path: Path) -> None:
     change(path, lambda record: record.update(colour="red"), sign=True)
     with pytest.raises(UserError, match="colour"):
-        read_table(path)
+        LatencyTable.read(path)
 
 
 def test_found_by_fingerprint_and_space(path: Path) -> None:
@@ -114,7 +115,7 @@ def test_another_device_is_refused_and_the_difference_named(path: Path, field: s
 
 def test_a_missing_precision_names_the_command(path: Path) -> None:
     with pytest.raises(UserError, match="--precision int8"):
-        read_table(path).column("int8")
+        LatencyTable.read(path).column("int8")
 
 
 def test_names_differ_with_device_threads_and_batch() -> None:

@@ -1,0 +1,1 @@
+"""The files that stages hand to each other: one typed record each, which reads, checks and writes it."""

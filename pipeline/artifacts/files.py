@@ -1,0 +1,33 @@
+"""Files that no stage reads back as a record of ours; that they are as they were is known by their hash."""
+
+from pipeline.artifacts.artifact import Artifact
+
+
+class Images(Artifact):
+    """The user's images."""
+
+    name = "data"
+
+
+class GivenGenotype(Artifact):
+    """The file that [retrain] genotype names."""
+
+    name = "given_genotype"
+
+
+class DeployedModel(Artifact):
+    """model.onnx."""
+
+    name, maker = "model", "export"
+
+
+class Int8Model(Artifact):
+    """model.int8.onnx, where it is faster."""
+
+    name, maker, optional = "int8_model", "export", True
+
+
+class PredictScript(Artifact):
+    """predict.py."""
+
+    name, maker = "predict_script", "export"

@@ -1,0 +1,40 @@
+"""metrics.json: what the trained network is worth on the test images."""
+
+from pipeline.artifacts.document import Document, Part
+from pipeline.artifacts.fields import Count, NonNegative, Share
+
+
+class ClassAccuracy(Part):
+    """One class; without test images it has no accuracy."""
+
+    label: str
+    accuracy: Share | None
+    images: Count
+
+
+class ConfidenceBin(Part):
+    """Answers whose confidence lies in one of the equal parts of 0…1."""
+
+    confidence: Share
+    accuracy: Share
+    images: Count
+
+
+class Metrics(Document):
+    """The one look at the test set, and how the weights came about."""
+
+    name, maker = "metrics", "retrain"
+
+    test_images: Count
+    test_loss: NonNegative
+    test_accuracy: Share
+    test_top5: Share
+    calibration_error: Share
+    per_class: list[ClassAccuracy]
+    confusion: list[list[Count]]
+    calibration: list[ConfidenceBin]
+    weights: str
+    epochs: Count
+    train_images: Count
+    precision: str
+    processes: Count

@@ -1,0 +1,59 @@
+"""selection.json: what was chosen among what, and why."""
+
+from pipeline.artifacts.document import Document, Part, Percentiles
+from pipeline.artifacts.fields import Count, GenotypeField, NonNegative, Number, Sha256, SkeletonField
+
+
+class Figures(Part):
+    """A network and what is known of it without measuring."""
+
+    cells: Count
+    channels: Count
+    score: Number
+    score_share: Number
+    predicted_ms: Number
+    macs: Count
+    params: Count
+    genotype: GenotypeField
+
+
+class ArgmaxFigures(Figures):
+    """The classic cell."""
+
+    within_limits: bool
+
+
+class CandidateFigures(Figures):
+    """A network that was measured, and what became of it."""
+
+    measured_ms: Percentiles
+    verdict: str
+
+
+class SourceFigures(Part):
+    """How a source of judgement did on short trainings: Kendall's τ, its 95 % interval, and the weight it earned."""
+
+    source: str
+    tau: Number
+    low: Number
+    high: Number
+    weight: Number | None
+
+
+class Selection(Document):
+    """How the network was chosen; `argmax` is the classic cell in its skeleton, `sizes` the best of each size."""
+
+    name, maker = "selection", "discretize"
+
+    rule: str
+    evidence: list[SourceFigures]
+    alphas_sha256: Sha256
+    skeleton: SkeletonField
+    limits: dict[str, int | float]
+    limit_predicted_ms: Number
+    chosen: Figures
+    gap: Number
+    solve_seconds: NonNegative
+    argmax: ArgmaxFigures
+    candidates: list[CandidateFigures]
+    sizes: list[Figures]

@@ -1,0 +1,22 @@
+"""record.json: what a finished stage depended on, what it read and what it left."""
+
+from typing import Any
+
+from pydantic import Field
+
+from pipeline.artifacts.document import Document
+from pipeline.artifacts.fields import NonNegative, Sha256
+
+
+class StageRecord(Document):
+    """Settings by dotted name; sha256 of inputs and outputs, and the outputs' schema versions, by artifact."""
+
+    name = "record"
+
+    stage: str
+    finished: str
+    seconds: NonNegative = 0.0
+    settings: dict[str, Any]
+    inputs: dict[str, Sha256]
+    outputs: dict[str, Sha256 | None]
+    versions: dict[str, int] = Field(default_factory=dict)

@@ -1,0 +1,123 @@
+"""Every stage of one small run on a fake device, watched: what it opens is what it declares."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from pipeline.artifacts.artifact import Artifact
+from pipeline.artifacts.files import GivenGenotype, Images
+from pipeline.config_file import make_config
+from pipeline.rundir import RunDir
+from pipeline.runner import execution
+from pipeline.runner.artifacts import path_of
+from pipeline.runner.execution import changes_since, run_stage
+from pipeline.stages import STAGES, TRANSFER, Stage
+from pipeline.stages.context import Context
+from tests.latency.fakes import FakeDevice
+
+SMALL = {
+    "data": {"resolution": 8, "test_share": 0.8, "augment": "none"},
+    "compute": {"threads": 1, "device": "cpu"},
+    "target": {"space": "nasbench201", "cells": 1, "channels": 4, "budget_ms": 1e6},
+    "profile": {"rounds": 1, "copies": 2, "calibration_networks": 3, "validate_networks": 0},
+    "search": {"cells": 1, "channels": 4, "epochs": 1, "batch_size": 32, "allow_unvalidated": True},
+    "discretize": {"evidence_minutes": 1e-6, "evidence_steps": 1, "evaluations": 4},
+    "retrain": {"epochs": 1, "precision": "float32", "auxiliary": 0.0, "drop_path": 0.0},
+}
+
+
+@dataclass
+class Trace:
+    """Files that Python opened for reading while it was on."""
+
+    on: bool = False
+    opened: set[Path] = field(default_factory=set)
+
+    def hook(self, event: str, arguments: tuple[object, ...]) -> None:
+        if self.on and event == "open" and isinstance(arguments[0], str | bytes | os.PathLike):
+            writes = isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR)
+            if not writes:
+                self.opened.add(Path(os.fsdecode(arguments[0])).absolute())
+
+    @contextmanager
+    def watching(self) -> Iterator[set[Path]]:
+        self.on, self.opened = True, set()
+        try:
+            yield self.opened
+        finally:
+            self.on = False
+
+
+TRACE = Trace()
+sys.addaudithook(TRACE.hook)  # for good: there is no way to take one away
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What a stage opened among artifacts, and what else of the project."""
+
+    artifacts: set[type[Artifact]]
+    others: set[Path]
+
+    def undeclared(self, stage: Stage) -> set[object]:
+        """What it read without saying so; what it left itself and its own working files are its own business."""
+        return {*self.artifacts.difference(stage.reads, stage.writes), *self.others}
+
+
+KINDS = {kind for stage in (*STAGES, TRANSFER) for kind in (*stage.reads, *stage.writes)} - {Images}
+
+
+def trace(context: Context, stage: Stage) -> Flow:
+    """The flow of a stage as its own code sees it: what the runner hashes before and after is not counted."""
+    places = {path_of(context, kind): kind for kind in KINDS - {GivenGenotype}}
+    if context.config.retrain.genotype:
+        places[path_of(context, GivenGenotype)] = GivenGenotype
+    module, found = execution._module(stage), set[Path]()
+
+    def run(context: Context) -> None:
+        with TRACE.watching() as opened:
+            module.run(context)
+        found.update(path for path in opened if path.is_relative_to(context.run.project))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(execution, "_module", lambda _: type("Watched", (), {"run": staticmethod(run)}))
+        run_stage(context, stage)
+    assert not list(changes_since(context, stage))
+    own = [context.run.root / stage.name, context.run.exports.parent, context.run.root / "identity"]
+    own += [context.run.tables] if stage.name == "profile" else []
+    others = {path for path in found if path not in places and path.is_file()}
+    return Flow(
+        {places[path] for path in found if path in places},
+        {path for path in others if not any(path.is_relative_to(place) for place in own)},
+    )
+
+
+@pytest.fixture(scope="module")
+def flows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Flow]:
+    context = Context(make_config(SMALL, "the test"), RunDir(tmp_path_factory.mktemp("project"), "small"))
+    chosen = context.run.project / "chosen.json"
+    retrain = context.config.retrain.model_copy(update={"genotype": chosen.name})
+    other = replace(context, config=context.config.model_copy(update={"retrain": retrain}))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pipeline.latency.onnx_device.OnnxDevice", lambda *_: FakeDevice())
+        found = {stage.name: trace(context, stage) for stage in STAGES}
+        chosen.write_bytes(context.run.genotype.read_bytes())
+        return {**found, "transfer": trace(other, TRANSFER)}
+
+
+@pytest.mark.parametrize("stage", [*STAGES, TRANSFER], ids=lambda stage: stage.name)
+def test_a_stage_reads_what_it_declares(flows: dict[str, Flow], stage: Stage) -> None:
+    assert not flows[stage.name].undeclared(stage)
+    assert flows[stage.name].artifacts - set(stage.writes) == set(stage.reads) - {Images}
+
+
+def test_an_undeclared_read_is_noticed(flows: dict[str, Flow]) -> None:
+    for stage in (*STAGES, TRANSFER):
+        for kind in set(stage.reads) - {Images}:
+            forgetful = replace(stage, reads=tuple(one for one in stage.reads if one is not kind))
+            assert flows[stage.name].undeclared(forgetful) == {kind}
