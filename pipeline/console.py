@@ -4,7 +4,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -42,8 +42,9 @@ def print_result(record: Mapping[str, Any], as_json: bool) -> None:
     if as_json:
         sys.stdout.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
         return
-    width = max(map(len, record))
-    for name, value in record.items():
+    lines = dict(_flatten(record))
+    width = max(map(len, lines))
+    for name, value in lines.items():
         shown = f"{value:,}" if isinstance(value, int) else f"{value:.4g}" if isinstance(value, float) else value
         sys.stdout.write(f"{name:<{width}}  {'–' if value is None else shown}\n")
 
@@ -55,6 +56,15 @@ def print_ranking(record: Mapping[str, Any], as_json: bool) -> None:
         return
     for row in sorted(record["genotypes"], key=lambda row: -row["score"]):
         sys.stdout.write(f"line {row['line']:<6} score {row['score']:+.3f}\n")
+
+
+def _flatten(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """What is nested under a name of its own."""
+    for name, value in record.items():
+        if isinstance(value, Mapping):
+            yield from _flatten(value, f"{prefix}{name} ")
+        else:
+            yield f"{prefix}{name}", list(value) if isinstance(value, tuple) else value
 
 
 class Bar(Progress):

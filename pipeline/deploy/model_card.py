@@ -13,6 +13,7 @@ import torch
 
 from pipeline.deploy.contract import Export, Verdict
 from pipeline.errors import UserError
+from pipeline.latency.target import P50_MEANS
 from pipeline.onnx_file import BATCH, INPUT, OLDEST_ONNXRUNTIME, OPSET, OUTPUT
 from pipeline.rundir import RunDir, read_json, sha256_of
 from pipeline.space.plan import count_macs, count_params
@@ -82,8 +83,8 @@ def make_card(
         "run": dict(owner),
         **description,
         "test_accuracy": export.comparison.correct_file / export.comparison.images,
-        "measured_ms": export.measured.record(),
-        "noise_floor": export.measured.noise_floor,
+        **export.measured.record_beside(description["budget_ms"], description["percentile"]),
+        "p50_means": P50_MEANS,
         "file_mb": export.model_path.stat().st_size / 1e6,
         "contract": [verdict.record() for verdict in verdicts],
         "int8": None if int8 is None else dict(int8),

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from pipeline.console import console, say
 from pipeline.errors import UserError
-from pipeline.latency.measured import FIRM_NOISE_FLOOR
+from pipeline.latency.target import FIRM_NOISE_FLOOR, P50_MEANS
 from pipeline.rundir import RunDir, read_json
 
 
@@ -20,6 +20,7 @@ def print_summary(run: RunDir) -> None:
     for name, value in summarize(read_json(run.model_card)).items():
         table.add_row(name, value)
     console.print(table)
+    say(P50_MEANS)
     say(loading_line(run.model))
 
 
@@ -31,10 +32,11 @@ def summarize(card: Mapping[str, Any]) -> dict[str, str]:
         "parameters": f"{card['params']:,}",
         "multiply-adds": f"{card['macs'] / 1e6:,.2f} M",
         "file size": f"{card['file_mb']:.2f} MB",
-        "budget": f"{card['budget_ms']:g} ms at p{card['percentile']}",
+        "budget": f"{card['budget_ms']:g} ms at p{card['percentile']}{_near(card)}",
         "predicted": _predicted(certificate),
         "certificate": _certified(certificate),
         "measured p50 / p95 / p99": " / ".join(_milliseconds(measured[name]) for name in ("p50", "p95", "p99")),
+        "median of all calls (raw_p50)": _milliseconds(measured.get("raw_p50")),
         "noise floor": _noise(card["noise_floor"]),
         "contract": f"all {len(card['contract'])} clauses kept",
     }
@@ -56,7 +58,16 @@ def _predicted(certificate: Mapping[str, Any]) -> str:
 
 def _certified(certificate: Mapping[str, Any]) -> str:
     measured = certificate["measured_ms"][f"p{certificate['percentile']}"]
-    return f"{_milliseconds(measured)} before training, noise floor {_noise(certificate['noise_floor'])}"
+    noise = _noise(certificate["noise_floor"])
+    return f"{_milliseconds(measured)} before training, noise floor {noise}{_near(certificate)}"
+
+
+def _near(record: Mapping[str, Any]) -> str:
+    """The mark of a latency that another measurement may well find over the budget."""
+    if not record.get("within_noise"):
+        return ""
+    low, high = map(_milliseconds, record["measured_interval_ms"])
+    return f"; within the noise of the budget: p{record['percentile']} lies between {low} and {high}"
 
 
 def _noise(floor: float) -> str:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from pipeline.budget.targets import Demands
-from pipeline.latency.measured import FIRM_NOISE_FLOOR
+from pipeline.latency.target import FIRM_NOISE_FLOOR
 from pipeline.selection.budgets import Outcome
 from pipeline.selection.candidate import Candidate
 from pipeline.selection.evidence import Standing
@@ -56,16 +56,15 @@ def genotype_record(candidate: Candidate) -> dict[str, Any]:
 
 def certificate_record(outcome: Outcome, circumstances: Circumstances) -> dict[str, Any]:
     """The certificate of a network that fits."""
-    chosen = outcome.chosen
-    predicted = chosen.predicted
+    chosen, demands = outcome.chosen, outcome.demands
+    predicted, noise = chosen.predicted, chosen.timing.noise_at(demands.percentile)
     return {
-        **_certificate_head(outcome.demands, circumstances),
+        **_certificate_head(demands, circumstances),
         "fits": True,
         "predicted_ms": predicted.ms,
         "predicted_interval_ms": [predicted.low_ms, predicted.high_ms],
-        "measured_ms": chosen.timing.record(),
-        "noise_floor": chosen.timing.noise_floor,
-        "provisional": not circumstances.table.trusted or chosen.timing.noise_floor > FIRM_NOISE_FLOOR,
+        **chosen.timing.record_beside(demands.budget_ms, demands.percentile),
+        "provisional": not circumstances.table.trusted or noise > FIRM_NOISE_FLOOR,
         "genotype_sha256": genotype_hash(chosen.genotype),
         "skeleton": asdict(chosen.target.skeleton),
         "iterations": [_iteration(done) for done in outcome.tried],

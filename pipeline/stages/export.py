@@ -1,11 +1,12 @@
 """export: the trained network as a folder that someone deploys, with every promise checked."""
 
+from dataclasses import replace
 from typing import Any
 
 from pipeline.deploy.assembly import Order, assemble
-from pipeline.deploy.contract import Budget, Limits
-from pipeline.deploy.measured import Measure, measure_on
+from pipeline.deploy.contract import Budget, Limits, Measure
 from pipeline.errors import UserError
+from pipeline.latency.target import TargetMachine
 from pipeline.rundir import read_json
 from pipeline.space.genotype import read_genotype
 from pipeline.stages.context import Context
@@ -14,9 +15,16 @@ from pipeline.training.trained import read_trained
 
 def run(context: Context) -> None:
     """Write exports/NAME, or leave it as it was and say which clause does not hold."""
-    target, certificate = context.config.target, _read_certificate(context)
-    measure = measure_on(target.device, target.threads, target.batch, certificate.get("sentinel_ms"))
-    assemble(make_order(context, measure))
+    assemble(make_order(context, open_runtime(context, _read_certificate(context)).time))
+
+
+def open_runtime(context: Context, certificate: dict[str, Any]) -> TargetMachine:
+    """The target as it runs files: onnxruntime, whatever the table was measured with."""
+    profiled = context.config.profile.backend == "onnxruntime"
+    machine = TargetMachine.of(
+        context.config.target, "onnxruntime", certificate.get("sentinel_ms") if profiled else None
+    )
+    return replace(machine, percentiles=tuple({*machine.percentiles, certificate["percentile"]}))
 
 
 def make_order(context: Context, measure: Measure) -> Order:

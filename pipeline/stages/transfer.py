@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pipeline.budget.targets import Demands
 from pipeline.console import say
 from pipeline.errors import PromiseBroken, UserError
-from pipeline.latency.measured import FIRM_NOISE_FLOOR
+from pipeline.latency.target import FIRM_NOISE_FLOOR
 from pipeline.rundir import read_json, write_json
 from pipeline.selection.certification import Measure, time_network
 from pipeline.selection.records import genotype_hash
@@ -35,7 +35,7 @@ def adopt_genotype(context: Context, measure: Measure | None = None) -> None:
         known = read_json(context.run.certificate)
         if isinstance(known, dict) and known.get("fits") is True and wanted.items() <= known.items():
             return
-    _certify(context, genotype, measure or _timer(context))
+    _certify(context, genotype, measure or open_target(context).time_network)
 
 
 def _identity(context: Context, genotype: Genotype) -> dict[str, object]:
@@ -66,7 +66,7 @@ def _certify(context: Context, genotype: Genotype, measure: Measure) -> None:
     demands = Demands.of(target, target.budget_ms)
     measured = time_network(measure, skeleton, genotype, demands, target.max_noise_floor)
     at_ms = measured.at(target.percentile)
-    if at_ms > target.budget_ms:
+    if not measured.keeps(target.budget_ms, target.percentile):
         raise PromiseBroken(
             f"the network of {context.config.retrain.genotype} takes {at_ms:.3g} ms (p{target.percentile}) at "
             f"{skeleton.cells} cells, {skeleton.channels} channels and {skeleton.resolution} px, over the budget of "
@@ -78,20 +78,13 @@ def _certify(context: Context, genotype: Genotype, measure: Measure) -> None:
         {
             "schema": _SCHEMA,
             **_identity(context, genotype),
-            "device": open_target(context).fingerprint.record(),
+            "device": open_target(context).device.fingerprint.record(),
             "fits": True,
             "transferred": True,
             "predicted_ms": None,
-            "measured_ms": measured.record(),
-            "noise_floor": measured.noise_floor,
-            "provisional": measured.noise_floor > FIRM_NOISE_FLOOR,
+            **measured.record_beside(target.budget_ms, target.percentile),
+            "provisional": measured.noise_at(target.percentile) > FIRM_NOISE_FLOOR,
             "iterations": [],
         },
     )
     say(f"transferred genotype: {at_ms:.3g} ms (p{target.percentile}), within the budget of {target.budget_ms:g} ms")
-
-
-def _timer(context: Context) -> Measure:
-    from pipeline.selection.measuring import NetworkTimer
-
-    return NetworkTimer(open_target(context)).time

@@ -7,7 +7,7 @@ from onnx import numpy_helper
 from pipeline.deploy.evaluation import Session
 from pipeline.deploy.graph import read_checked, read_metadata
 from pipeline.deploy.quantize import Rating, decide, quantize
-from pipeline.latency.measured import Measured
+from pipeline.latency.target import Measured
 from tests.deploy.conftest import make_images
 
 
