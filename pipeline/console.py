@@ -45,8 +45,7 @@ def print_result(record: Mapping[str, Any], as_json: bool) -> None:
     lines = dict(_flatten(record))
     width = max(map(len, lines))
     for name, value in lines.items():
-        shown = f"{value:,}" if isinstance(value, int) else f"{value:.4g}" if isinstance(value, float) else value
-        sys.stdout.write(f"{name:<{width}}  {'–' if value is None else shown}\n")
+        sys.stdout.write(f"{name:<{width}}  {_show(value)}\n")
 
 
 def print_ranking(record: Mapping[str, Any], as_json: bool) -> None:
@@ -59,12 +58,20 @@ def print_ranking(record: Mapping[str, Any], as_json: bool) -> None:
 
 
 def _flatten(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """What is nested under a name of its own."""
+    """Figures within figures under both names."""
     for name, value in record.items():
         if isinstance(value, Mapping):
             yield from _flatten(value, f"{prefix}{name} ")
         else:
-            yield f"{prefix}{name}", list(value) if isinstance(value, tuple) else value
+            yield prefix + name, value
+
+
+def _show(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_show, value))
+    if value is None or isinstance(value, bool):
+        return {None: "–", True: "yes", False: "no"}[value]
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 class Bar(Progress):

@@ -1,15 +1,16 @@
 """Latency of any ONNX file: percentiles, and two files compared in the same rounds."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from pipeline.errors import UserError
+from pipeline.latency.fingerprint import Fingerprint
 from pipeline.latency.measure import Journal
 from pipeline.latency.onnx_device import Shape, ShapedFile, input_shape
 from pipeline.latency.statistics import Interval, Timing, bootstrap, in_stretches, summarize
-from pipeline.latency.target import TargetMachine
+from pipeline.latency.target import Measured, TargetMachine
 
 WARM_UP = "until three calls in a row agree with the three before them within 5 %"
 
@@ -18,23 +19,32 @@ WARM_UP = "until three calls in a row agree with the three before them within 5 
 class Bench:
     """The latency of one file, and how it was taken."""
 
-    model: str
-    device: str
-    provider: str
-    threads: int
-    batch: int
-    shape: Mapping[str, Shape]
-    warm_up: str
-    noise_floor: float
+    file: ShapedFile
+    made: Fingerprint
+    measured: Measured
     timing: Timing
-    p95_interval_ms: Interval | None
-    p99_interval_ms: Interval | None
+
+    @property
+    def batch(self) -> int:
+        """The batch that was timed, which may be fixed in the file."""
+        return next((shape[0] for shape in self.file.shapes.values() if shape), 1)
 
     def record(self) -> dict[str, Any]:
         """As `pipeline bench --json` prints it."""
-        flat: dict[str, Any] = asdict(self)
-        timing: dict[str, Any] = flat.pop("timing")
-        return flat | timing
+        timing, measured = asdict(self.timing), self.measured
+        return {
+            "model": str(self.file.path),
+            "device": self.made.device,
+            "provider": self.made.provider,
+            "threads": self.made.threads,
+            "batch": self.batch,
+            "shape": dict(self.file.shapes),
+            "warm_up": WARM_UP,
+            "noise_floor": measured.noise_floor,
+            **{name: value for name, value in timing.items() if name != "steady_ms"},
+            "p95_interval_ms": measured.interval_ms(95),
+            "p99_interval_ms": measured.interval_ms(99),
+        }
 
 
 @dataclass(frozen=True)
@@ -49,18 +59,18 @@ class Comparison:
     @property
     def beyond_noise(self) -> bool:
         """The interval leaves 1 out, and the difference is more than a median may move by itself."""
-        return not self.interval.low <= 1 <= self.interval.high and abs(self.ratio - 1) > self.a.noise_floor
+        return not self.interval.low <= 1 <= self.interval.high and abs(self.ratio - 1) > self.a.measured.noise_floor
 
     def describe(self) -> str:
         """Which is faster, by how much, and whether that is more than noise."""
         faster, slower = (self.b, self.a) if self.ratio < 1 else (self.a, self.b)
         before_ms, after_ms = slower.timing.p50_ms, faster.timing.p50_ms
         doubt = f"95 % interval of B / A {self.interval.low:.3f} to {self.interval.high:.3f}"
-        doubt += f", noise floor {self.a.noise_floor:.1%}"
+        doubt += f", noise floor {self.a.measured.noise_floor:.1%}"
         if not self.beyond_noise:
             return f"neither is faster beyond noise: B takes {self.ratio:.3f} times as long as A ({doubt})"
         times = f"p50 {after_ms:.3g} ms against {before_ms:.3g} ms"
-        return f"{faster.model} is faster by {1 - after_ms / before_ms:.1%}, more than noise: {times} ({doubt})"
+        return f"{faster.file.path} is faster by {1 - after_ms / before_ms:.1%}, more than noise: {times} ({doubt})"
 
     def record(self) -> dict[str, Any]:
         """As `pipeline bench --compare A B --json` prints it."""
@@ -75,22 +85,8 @@ def bench_models(
     """The latency of ONNX files in the same rounds. `shapes` are those of inputs: 1,3,224,224 or NAME=1,3,224,224."""
     made, journal = machine.device.fingerprint, Journal() if journal is None else journal
     files = [ShapedFile(path, _input_shapes(path, made.batch, shapes)) for path in paths]
-    return [
-        Bench(
-            model=str(file.path),
-            device=made.device,
-            provider=made.provider,
-            threads=made.threads,
-            batch=next((shape[0] for shape in file.shapes.values() if shape), 1),
-            shape=file.shapes,
-            warm_up=WARM_UP,
-            noise_floor=measured.noise_floor,
-            timing=journal.timing(str(index)),
-            p95_interval_ms=measured.p95_interval_ms,
-            p99_interval_ms=measured.p99_interval_ms,
-        )
-        for index, (file, measured) in enumerate(zip(files, machine.time(files, journal), strict=True))
-    ]
+    pairs = zip(files, machine.time(files, journal), strict=True)
+    return [Bench(file, made, measured, journal.timing(str(i))) for i, (file, measured) in enumerate(pairs)]
 
 
 def compare_models(machine: TargetMachine, a: Path, b: Path, shapes: Sequence[str] = ()) -> Comparison:

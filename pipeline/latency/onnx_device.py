@@ -3,7 +3,6 @@
 Needs only Python, numpy and onnxruntime, so that a timing kit can carry it to a machine without torch.
 """
 
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +11,7 @@ import numpy as np
 
 from pipeline.errors import UserError
 from pipeline.latency.fingerprint import Fingerprint, available_cores, processor_flags_hash, processor_name
-from pipeline.latency.statistics import Reading
+from pipeline.latency.statistics import Reading, read_clocks
 
 _TYPES = {
     "tensor(float)": np.float32,
@@ -24,7 +23,6 @@ _TYPES = {
     "tensor(int64)": np.int64,
     "tensor(bool)": np.bool_,
 }
-_MS_PER_NS = 1e-6
 
 Feed = dict[str, np.ndarray[Any, Any]]
 Shape = tuple[int, ...]
@@ -99,19 +97,13 @@ class OnnxDevice:
 
 
 class CpuRunner:
-    """With one thread onnxruntime works in the calling thread, whose CPU time no other process disturbs."""
+    """With one thread onnxruntime works in the calling thread."""
 
     def __init__(self, session: Any, feed: Feed, with_cpu_time: bool) -> None:
         self._session, self._feed, self._with_cpu_time = session, feed, with_cpu_time
 
     def run(self) -> Reading:
-        session, feed = self._session, self._feed
-        cpu = time.thread_time_ns()
-        wall = time.perf_counter_ns()
-        session.run(None, feed)
-        wall = time.perf_counter_ns() - wall
-        cpu = time.thread_time_ns() - cpu
-        return Reading(wall * _MS_PER_NS, cpu * _MS_PER_NS if self._with_cpu_time else None)
+        return read_clocks(lambda: self._session.run(None, self._feed), self._with_cpu_time)
 
 
 class CudaRunner:
@@ -129,10 +121,11 @@ class CudaRunner:
 
     def run(self) -> Reading:
         self._binding.synchronize_inputs()
-        start = time.perf_counter_ns()
+        return read_clocks(self._run_through, with_cpu_time=False)
+
+    def _run_through(self) -> None:
         self._session.run_with_iobinding(self._binding)
         self._binding.synchronize_outputs()
-        return Reading((time.perf_counter_ns() - start) * _MS_PER_NS, None)
 
 
 def _example(entry: Any, batch: int, name: str, given: Shape | None) -> np.ndarray[Any, Any]:

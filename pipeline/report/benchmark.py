@@ -16,13 +16,13 @@ def bench_files(models: Sequence[Path], target: TargetConfig, shapes: Sequence[s
     if len(models) != 1 + compare:
         raise UserError(f"{'--compare takes two files' if compare else 'give one file, or two with --compare'}")
     machine = TargetMachine.of(target, "onnxruntime")
-    say(P50_MEANS)
     if compare:
         found = compare_models(machine, models[0], models[1], shapes)
         timed = [found.a, found.b]
     else:
         timed = bench_models(machine, models, shapes)
-    for bench in timed:
-        if bench.batch != target.batch:
-            say(f"{bench.model} was timed at its own batch of {bench.batch}; [target] batch = {target.batch}")
+    for one in timed:
+        if one.batch != target.batch:
+            say(f"{one.file.path} was timed at its own batch of {one.batch}; [target] batch = {target.batch}")
+    say(P50_MEANS)
     return (found if compare else timed[0]).record()

@@ -58,7 +58,7 @@ def test_free_axes_are_refused_and_a_given_shape_is_used_and_printed(tmp_path: P
         bench_models(machine, [path])
     for text in ("2,3,12,16", "2x3x12x16", "x0=2,3,12,16"):
         (found,) = bench_models(machine, [path], [text])
-        assert (found.shape, found.batch) == ({"x0": (2, 3, 12, 16)}, 2)
+        assert (found.file.shapes, found.batch) == ({"x0": (2, 3, 12, 16)}, 2)
 
 
 @pytest.mark.parametrize(
@@ -123,8 +123,12 @@ def test_more_than_noise_is_beyond_the_interval_and_the_noise_floor(
     machine: TargetMachine, model: Path, ratio: float, low: float, high: float, noise_floor: float, beyond: bool
 ) -> None:
     (bench,) = bench_models(machine, [model])
-    a = replace(bench, noise_floor=noise_floor)
-    b = replace(bench, model="b", timing=replace(bench.timing, p50_ms=ratio * bench.timing.p50_ms))
+    a = replace(bench, measured=bench.measured._replace(noise_floor=noise_floor))
+    b = replace(
+        bench,
+        file=bench.file._replace(path=Path("b")),
+        timing=replace(bench.timing, p50_ms=ratio * bench.timing.p50_ms),
+    )
     comparison = Comparison(a, b, ratio, Interval(low, high))
     assert comparison.beyond_noise is beyond
     winner = "b" if ratio < 1 else str(model)
