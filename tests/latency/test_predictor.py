@@ -89,6 +89,13 @@ def test_least_costs_are_never_above_what_is_executed(skeleton: Skeleton, concen
         assert least.of(genotype) <= predictor.predict(genotype).ms + 1e-12 <= costs.of(genotype) + 2e-12
 
 
+def test_operations_with_weights_are_part_of_the_least() -> None:
+    predictor = merging_predictor(SKELETON)
+    convolutions = 4 * pairs("sep_conv_3x3 0, dil_conv_5x5 1")
+    genotype = genotype_from_record({"space": "darts", "normal": convolutions, "reduce": convolutions})
+    assert predictor.least_costs().of(genotype) == pytest.approx(predictor.predict(genotype).ms, rel=1e-12)
+
+
 def test_where_nothing_is_merged_the_least_is_the_cost() -> None:
     predictor, genotype = Predictor(made_table(), SKELETON), random_genotype("darts", np.random.default_rng(0))
     assert predictor.least_costs().of(genotype) == predictor.costs().of(genotype)

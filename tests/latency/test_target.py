@@ -51,6 +51,8 @@ def test_without_noise_nothing_is_marked() -> None:
 def test_noise_is_half_the_interval_of_the_percentile() -> None:
     assert TAILS.noise_at(50) == 0.1
     assert TAILS.noise_at(95) == pytest.approx((1.6 - 1.4 * 0.9) / 2 / 1.4)
+    narrow = TAILS._replace(p95_interval_ms=Interval(1.39, 1.41))
+    assert narrow.interval_ms(95) == pytest.approx((1.26, 1.54)), "no narrower than the noise floor"
     assert TAILS.noise_at(50, 95, 99) == TAILS.noise_at(99) == pytest.approx((3.3 - 1.5) / 2 / 1.8)
 
 
@@ -130,6 +132,14 @@ def test_a_tail_that_stays_unknown_is_refused() -> None:
     with pytest.raises(PromiseBroken, match=r"p95 lies between 1 and 9 ms.* max_noise_floor allows 5\.0%"):
         certain(measured, 95, 0.05)
     assert certain(measured, 50, 0.05) is measured, "the median is known all the same"
+
+
+def test_more_calls_are_not_spent_on_a_machine_that_is_too_noisy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target, "make_sentinel", lambda _: 2.0)
+    journal, device = Journal(), Disturbed(cycle([*repeat(1.0, 90), *repeat(9.0, 10)]))
+    effort = Effort(rounds=40, calls=5, extra_rounds=0)
+    (measured,) = TargetMachine(device, 1.6, percentiles=(95,), effort=effort).time([1.0], journal)
+    assert measured.noise_floor == pytest.approx(0.25) and len(journal.readings["0"]) == 200
 
 
 @pytest.mark.parametrize(("percentile", "calls"), [(50, 40), (95, 200), (99, 1000)])
