@@ -21,7 +21,6 @@ class TargetTable:
     """The target machine, opened, and what is known about it."""
 
     machine: "TargetMachine"
-    path: Path
     table: "LatencyTable"
 
     @property
@@ -44,11 +43,11 @@ def open_target_table(context: Context) -> TargetTable:
     """
     from pipeline.latency.table import find_table
 
-    target, machine, path = context.config.target, open_target(context), table_path(context)
+    target, machine = context.config.target, open_target(context)
     here = machine.device.fingerprint
-    table = find_table(context.run.tables, here, target.space, path, target.allow_mismatch)
+    table = find_table(context.run.tables, here, target.space, table_path(context), target.allow_mismatch)
     known_ms = table.column("fp32").sentinel_ms if table.fingerprint == here else None
-    return TargetTable(replace(machine, sentinel_ms=known_ms), path, table)
+    return TargetTable(replace(machine, sentinel_ms=known_ms), table)
 
 
 def open_target(context: Context) -> "TargetMachine":
