@@ -34,7 +34,7 @@ from benchmarks.nasbench201_tables import (
 from pipeline.budget.integer_programme import Scores
 from pipeline.budget.targets import Demands, make_targets
 from pipeline.config import DiscretizeConfig
-from pipeline.latency.measured import Measured
+from pipeline.latency.target import Measured
 from pipeline.selection.budgets import Rules, best_seeker, select
 from pipeline.selection.chooser import Chooser
 from pipeline.selection.evidence import Evidence, tau_of

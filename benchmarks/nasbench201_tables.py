@@ -89,6 +89,8 @@ class FittedDevice:
     def costs(self) -> Costs:
         return self.fitted
 
+    least_costs = costs
+
     def limit_ms(self, budget_ms: float, percentile: int) -> float:
         return budget_ms
 

@@ -25,15 +25,14 @@ from pipeline.fingerprint import processor_name
 from pipeline.latency.campaign import Campaign
 from pipeline.latency.devices import open_device
 from pipeline.latency.measure import Device, Effort
-from pipeline.latency.measured import Measured
 from pipeline.latency.predictor import Predictor
 from pipeline.latency.profiling import profile_device
 from pipeline.latency.table import find_table, table_name
+from pipeline.latency.target import Measured, TargetMachine
 from pipeline.latency.validity import describe_validation
 from pipeline.selection.budgets import best_seeker
 from pipeline.selection.certification import certify
 from pipeline.selection.chooser import Chooser
-from pipeline.selection.measuring import NetworkTimer
 from pipeline.space.cells import Space
 from pipeline.space.choices import choices_cost
 from pipeline.space.costs import Costs, mac_costs, param_costs
@@ -124,19 +123,19 @@ def study_certificates(cases: int, work: Path, max_noise_floor: float) -> Iterat
     device = open_device("cpu", threads=1)
     target, validation = _open_target(device, work / "tables")
     yield f"Latency table {validation}."
-    timer = NetworkTimer(device, target.predictor.sentinel_ms)  # type: ignore[attr-defined]
+    machine = TargetMachine(device, target.predictor.sentinel_ms)  # type: ignore[attr-defined]
     journal = work / "certificates.jsonl"
     done = {record["case"]: record for record in _read_lines(journal)}
     with progress_bar() as bar:
         task = bar.add_task("certificates", total=2 * cases, note="")
         for case in range(cases):
             if case not in done:
-                done[case] = _certify_case(case, cases, target, timer, max_noise_floor)
+                done[case] = _certify_case(case, cases, target, machine, max_noise_floor)
                 _append(journal, done[case])
             bar.update(task, advance=1, note=f"noise floor {done[case]['noise_floor']:.1%}")
         for case in range(cases):
             if "again_ms" not in done[case]:
-                done[case] |= _measure_again(done[case], timer, max_noise_floor)
+                done[case] |= _measure_again(done[case], machine, max_noise_floor)
                 _append(journal, done[case])
             bar.update(task, advance=1, note=f"again {done[case]['again_ms'] / done[case]['budget_ms']:.3f} of budget")
     yield from _report([done[case] for case in range(cases)])
@@ -157,7 +156,7 @@ def _open_target(device: Device, folder: Path) -> tuple[Target, str]:
     return make_targets([SKELETON], lambda _: predictor)[0], describe_validation(predictor.validation)
 
 
-def _certify_case(case: int, cases: int, target: Target, timer: NetworkTimer, floor: float) -> dict[str, Any]:
+def _certify_case(case: int, cases: int, target: Target, machine: TargetMachine, floor: float) -> dict[str, Any]:
     space, rng = space_named(SKELETON.space), np.random.default_rng(case)
     # A permutation of evenly spread budgets; every other α leans towards dear operations.
     share = float(np.random.default_rng(0).permutation(cases)[case] + 0.5) / cases
@@ -166,7 +165,7 @@ def _certify_case(case: int, cases: int, target: Target, timer: NetworkTimer, fl
     demands = Demands(_between(space, target.latency, share), 50)
     for _ in range(5):
         try:
-            certified = certify(best_seeker(chooser, demands), demands, timer.time, MAX_ROUNDS, floor)
+            certified = certify(best_seeker(chooser, demands), demands, machine.time_network, MAX_ROUNDS, floor)
             break
         except PromiseBroken as error:
             say(f"case {case}: {error}")
@@ -187,11 +186,11 @@ def _certify_case(case: int, cases: int, target: Target, timer: NetworkTimer, fl
     }
 
 
-def _measure_again(record: dict[str, Any], timer: NetworkTimer, floor: float) -> dict[str, Any]:
+def _measure_again(record: dict[str, Any], machine: TargetMachine, floor: float) -> dict[str, Any]:
     genotype = genotype_from_record(record["genotype"])
     again = Measured(1.0, 1.0, 1.0, 1.0)
     for _ in range(10):
-        again = timer.time(SKELETON, genotype)
+        again = machine.time_network(SKELETON, genotype)
         if again.noise_floor <= floor:
             break
     return {"again_ms": again.p50_ms, "again_noise_floor": again.noise_floor}

@@ -226,42 +226,51 @@ def inspect(
     in_channels: Annotated[int | None, typer.Option(help="1 for grey, 3 for colour images.")] = None,
     table: Table = None,
     allow_mismatch: AllowMismatch = None,
-    device: Annotated[str, setting("target", "device")] = "cpu",
-    threads: Annotated[int, setting("target", "threads")] = 1,
+    device: Annotated[str | None, setting("target", "device")] = None,
+    threads: Annotated[int | None, setting("target", "threads")] = None,
+    batch: Annotated[int | None, setting("target", "batch")] = None,
+    backend: Annotated[str | None, setting("profile", "backend")] = None,
     measure: Annotated[bool, typer.Option("--measure", help="Time the network on this machine.")] = False,
     json: AsJson = False,
     config: ConfigFile = CONFIG_FILE,
 ) -> None:
     """Print parameters, multiply-adds, predicted and measured latency of a network."""
+    from pipeline.config_file import read_config
     from pipeline.console import print_result
-    from pipeline.report.inspection import Machine, Size, inspect_file, inspect_run
+    from pipeline.report.inspection import Size, inspect_file, inspect_run
 
     if (genotype is None) == (run is None):
         raise UserError("give either --genotype FILE or --run NAME")
-    project = config.absolute().parent
-    size = Size(cells, channels, resolution, classes, in_channels)
-    machine = Machine(device, threads, project / "latency_tables", table, bool(allow_mismatch))
+    target = {"device": device, "threads": threads, "batch": batch, "table": _absolute(table)}
+    flags: Flags = {"target": {**target, "allow_mismatch": allow_mismatch}, "profile": {"backend": backend}}
+    settings = read_config(config, flags, optional=config == CONFIG_FILE)
+    size, project = Size(cells, channels, resolution, classes, in_channels), config.absolute().parent
     if genotype is not None:
-        found = inspect_file(genotype, size, machine, measure)
+        found = inspect_file(genotype, size, settings, project, measure)
     else:
-        found = inspect_run(RunDir(project, str(run)), size, machine, measure)
+        found = inspect_run(RunDir(project, str(run)), size, settings, measure)
     print_result(found.record(), json)
 
 
 @app.command()
 def bench(
     models: Annotated[list[Path], typer.Argument(help="An ONNX file, or two to compare.")],
-    device: Annotated[str, setting("target", "device")] = "cpu",
-    threads: Annotated[int, setting("target", "threads")] = 1,
-    batch: Annotated[int, setting("target", "batch")] = 1,
-    compare: Annotated[bool, typer.Option("--compare", help="Time two files in turn and print their ratio.")] = False,
+    device: Annotated[str | None, setting("target", "device")] = None,
+    threads: Annotated[int | None, setting("target", "threads")] = None,
+    batch: Annotated[int | None, setting("target", "batch")] = None,
+    shape: Annotated[list[str], typer.Option(help="Shape of an input: 1,3,224,224, or NAME=1,3,224,224.")] = [],  # noqa: B006
+    compare: Annotated[bool, typer.Option("--compare", help="Time two files in turn: which is faster?")] = False,
     json: AsJson = False,
+    config: ConfigFile = CONFIG_FILE,
 ) -> None:
     """Print latency percentiles of any ONNX file."""
+    from pipeline.config_file import read_config
     from pipeline.console import print_result
     from pipeline.report.benchmark import bench_files
 
-    print_result(bench_files(models, device, threads, batch, compare), json)
+    flags: Flags = {"target": {"device": device, "threads": threads, "batch": batch}}
+    settings = read_config(config, flags, optional=config == CONFIG_FILE)
+    print_result(bench_files(models, settings.target, shape, compare), json)
 
 
 def main() -> None:

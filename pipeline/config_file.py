@@ -19,11 +19,15 @@ _COMMENT_WIDTH = 116
 Overrides = Mapping[str, Mapping[str, Any]]
 
 
-def read_config(path: Path, overrides: Overrides | None = None) -> Config:
-    """The configuration in a TOML file, with the values of `overrides` (section -> setting -> value) on top."""
+def read_config(path: Path, overrides: Overrides | None = None, optional: bool = False) -> Config:
+    """The configuration in a TOML file, with the values of `overrides` (section -> setting -> value) on top.
+
+    Where the file is `optional` and not there, every setting has its default.
+    """
     given = any(value is not None for values in (overrides or {}).values() for value in values.values())
     origin = f"{path} with the flags of this run" if given else str(path)
-    return make_config(_merge(_read_toml(path), overrides or {}), origin)
+    record = {} if optional and not path.exists() else _read_toml(path)
+    return make_config(_merge(record, overrides or {}), origin)
 
 
 def make_config(record: Mapping[str, Any], origin: str) -> Config:

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -42,10 +42,10 @@ def print_result(record: Mapping[str, Any], as_json: bool) -> None:
     if as_json:
         sys.stdout.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
         return
-    width = max(map(len, record))
-    for name, value in record.items():
-        shown = f"{value:,}" if isinstance(value, int) else f"{value:.4g}" if isinstance(value, float) else value
-        sys.stdout.write(f"{name:<{width}}  {'–' if value is None else shown}\n")
+    lines = dict(_flatten(record))
+    width = max(map(len, lines))
+    for name, value in lines.items():
+        sys.stdout.write(f"{name:<{width}}  {_show(value)}\n")
 
 
 def print_ranking(record: Mapping[str, Any], as_json: bool) -> None:
@@ -55,6 +55,23 @@ def print_ranking(record: Mapping[str, Any], as_json: bool) -> None:
         return
     for row in sorted(record["genotypes"], key=lambda row: -row["score"]):
         sys.stdout.write(f"line {row['line']:<6} score {row['score']:+.3f}\n")
+
+
+def _flatten(record: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Figures within figures under both names."""
+    for name, value in record.items():
+        if isinstance(value, Mapping):
+            yield from _flatten(value, f"{prefix}{name} ")
+        else:
+            yield prefix + name, value
+
+
+def _show(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_show, value))
+    if value is None or isinstance(value, bool):
+        return {None: "–", True: "yes", False: "no"}[value]
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 class Bar(Progress):

@@ -37,4 +37,4 @@ def darts_v2() -> Genotype:
 @pytest.fixture(autouse=True)
 def no_waiting_for_a_quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fake devices get no quieter by waiting."""
-    monkeypatch.setattr("pipeline.latency.measured._PAUSES_S", (0.0,) * 5)
+    monkeypatch.setattr("pipeline.latency.target._PAUSES_S", (0.0,) * 5)

@@ -4,13 +4,18 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from pipeline.cli import main
+from pipeline.latency.measure import Effort
+from pipeline.latency.target import TargetMachine
 from tests.conftest import DARTS_V2_RECORD
+from tests.latency.fakes import FINGERPRINT, FakeDevice
+from tests.latency.test_bench import with_input
 
 ROOT = Path(__file__).parent.parent
 
@@ -106,6 +111,63 @@ def test_mistakes_get_a_sentence(pipeline: Run, project: Path, arguments: list[s
     before = sorted(path.name for path in project.iterdir())
     refused(pipeline(*arguments, cwd=project), *parts)
     assert sorted(path.name for path in project.iterdir()) == before, "nothing half-written"
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
+    """How the target machine was opened, with a fake device in its place and little effort."""
+    calls: list[tuple[object, ...]] = []
+
+    def open_fake(*arguments: object) -> FakeDevice:
+        calls.append(arguments)
+        return FakeDevice(fingerprint=replace(FINGERPRINT, threads=arguments[1], batch=arguments[2]))  # type: ignore[arg-type]
+
+    monkeypatch.setattr("pipeline.latency.target.open_device", open_fake)
+    monkeypatch.setattr(TargetMachine, "effort", Effort(rounds=4, calls=2, extra_rounds=0))
+    return calls
+
+
+def test_bench_and_inspect_are_for_the_machine_of_pipeline_toml(
+    pipeline: Run, project: Path, opened: list[tuple[object, ...]]
+) -> None:
+    (project / "pipeline.toml").write_text('[target]\ndevice = "cuda:1"\nthreads = 2\nbatch = 4\n')
+    free = with_input(project / "free.onnx", "batch", 3)
+    done = pipeline("bench", free.name, "--json", cwd=project)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["threads"], found["batch"], found["shape"]) == (2, 4, {"x0": [4, 3]})
+    pipeline("bench", free.name, "--batch", "1", "--device", "cpu", cwd=project)
+    pipeline("inspect", "--genotype", "genotype.json", "--backend", "torch", cwd=project)
+    (project / "pipeline.toml").unlink()
+    pipeline("bench", free.name, cwd=project)
+    assert opened == [
+        ("cuda:1", 2, 4, "onnxruntime"),
+        ("cpu", 2, 1, "onnxruntime"),
+        ("cuda:1", 2, 4, "torch"),
+        ("cpu", 1, 1, "onnxruntime"),
+    ]
+
+
+def test_bench_refuses_free_axes_and_a_config_that_is_not_there(pipeline: Run, project: Path) -> None:
+    free = with_input(project / "free.onnx", "batch", 3, "h", "w").name
+    refused(pipeline("bench", free, cwd=project), "leaves axis 2 and 3 free", "--shape")
+    refused(pipeline("bench", free, "--shape", "1,4,8,8", cwd=project), "takes [any, 3, any, any]")
+    refused(pipeline("bench", free, "--shape", "1,3,8,8", "--config", "other.toml", cwd=project), "other.toml")
+    refused(pipeline("bench", free, free, cwd=project), "--compare")
+
+
+def test_a_comparison_ends_with_its_verdict_and_a_fixed_batch_is_named(
+    pipeline: Run, project: Path, opened: list[tuple[object, ...]]
+) -> None:
+    one, eight = with_input(project / "one.onnx", 1, 3), with_input(project / "eight.onnx", 8, 3, 224, 224)
+    done = pipeline("bench", "--compare", one.name, eight.name, cwd=project)
+    assert done.returncode == 0, done.stderr
+    *_, last = done.stdout.splitlines()
+    assert last.startswith("verdict") and "one.onnx is faster by " in last and "more than noise" in last
+    assert "b shape x0" in done.stdout and "8, 3, 224, 224" in done.stdout
+    assert "eight.onnx was timed at its own batch of 8; [target] batch = 1" in done.stderr
+    assert "median of undisturbed calls" in done.stderr
+    assert opened
 
 
 @pytest.mark.parametrize(

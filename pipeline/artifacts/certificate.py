@@ -53,7 +53,9 @@ class Certificate(_Attempt):
     predicted_ms: Number | None
     predicted_interval_ms: tuple[Number, Number] | None
     measured_ms: Percentiles
+    measured_interval_ms: tuple[Number, Number] | None = None
     noise_floor: NonNegative
+    within_noise: bool = False
     provisional: bool
     genotype_sha256: Sha256
     skeleton: SkeletonField

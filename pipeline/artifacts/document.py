@@ -22,6 +22,7 @@ class Percentiles(Part):
     p50: NonNegative
     p95: NonNegative
     p99: NonNegative
+    raw_p50: NonNegative | None = None
 
     def at(self, percentile: int) -> float:
         """The latency at 50, 95 or 99."""

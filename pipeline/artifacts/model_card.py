@@ -5,7 +5,16 @@ from typing import Any, Self
 
 from pipeline.artifacts.certificate import CertificateField
 from pipeline.artifacts.document import Part, Percentiles, Sealed
-from pipeline.artifacts.fields import Count, GenotypeField, NonNegative, Percentile, Sha256, Share, SkeletonField
+from pipeline.artifacts.fields import (
+    Count,
+    GenotypeField,
+    NonNegative,
+    Number,
+    Percentile,
+    Sha256,
+    Share,
+    SkeletonField,
+)
 from pipeline.errors import UserError
 from pipeline.rundir import sha256_of
 
@@ -56,7 +65,10 @@ class ModelCard(Sealed):
     sources_sha256: dict[str, Sha256]
     test_accuracy: Share
     measured_ms: Percentiles
+    measured_interval_ms: tuple[Number, Number] | None = None
     noise_floor: NonNegative
+    within_noise: bool = False
+    p50_means: str = ""
     file_mb: NonNegative
     contract: list[KeptClause]
     int8: Int8Trial | None

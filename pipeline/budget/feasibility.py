@@ -13,7 +13,7 @@ from pipeline.space.choices import choices_cost
 
 def check_feasible(space: Space, targets: Sequence[Target], demands: Demands) -> None:
     """Raise PromiseBroken with the reason unless some network of some size is predicted to keep all demands."""
-    reasons = [find_conflict(space, target.limits(demands)) for target in targets]
+    reasons = [find_conflict(space, target.least_limits(demands)) for target in targets]
     if None not in reasons:
         raise PromiseBroken(
             f"{reasons[0]}; raise the limit, or make the network smaller with [target] cells and channels"
@@ -26,9 +26,10 @@ def find_conflict(space: Space, limits: Sequence[Limit]) -> str | None:
     for limit in limits:
         least = _least(programme, limit, ())
         if not limit.allows(least):
+            predicted = " (predicted)" if limit.unit == "ms" else ""
             return (
                 f"{limit.name} = {limit.show(limit.at_most)} cannot be kept: "
-                f"the network that needs least is at {limit.show(least)}"
+                f"no network needs less than {limit.show(least)}{predicted}"
             )
     for one, other in combinations(limits, 2):
         if programme.cheapest(one.costs, [one, other]) is None:

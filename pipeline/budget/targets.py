@@ -29,6 +29,7 @@ class Predicts(Protocol):
 
     def predict(self, genotype: Genotype) -> Interval: ...
     def costs(self) -> Costs: ...
+    def least_costs(self) -> Costs: ...
     def limit_ms(self, budget_ms: float, percentile: int) -> float: ...
 
 
@@ -65,6 +66,11 @@ class Target:
         if demands.max_params:
             limits.append(Limit("max_params", self.params, demands.max_params, "parameters"))
         return limits
+
+    def least_limits(self, demands: Demands) -> list[Limit]:
+        """The limits beside the least that a network may take: one that is broken so cannot be kept."""
+        budget, *others = self.limits(demands)
+        return [budget._replace(costs=self.predictor.least_costs()), *others]
 
 
 def make_targets(skeletons: Sequence[Skeleton], predictor_of: Callable[[Skeleton], Predicts]) -> list[Target]:

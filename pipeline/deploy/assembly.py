@@ -15,12 +15,11 @@ from pipeline.artifacts.labels import Labels
 from pipeline.artifacts.model_card import Int8Trial, ModelCard
 from pipeline.artifacts.trained import Trained
 from pipeline.deploy.clauses import CLAUSES
-from pipeline.deploy.contract import Export, Limits, check_contract
+from pipeline.deploy.contract import Export, Limits, Measure, check_contract
 from pipeline.deploy.deployed import Deployed
 from pipeline.deploy.evaluation import Images, batches, measure_accuracy
 from pipeline.deploy.folder import owner_of, replacing
 from pipeline.deploy.graph import read_checked
-from pipeline.deploy.measured import Measure
 from pipeline.deploy.model_card import describe_model, describe_origin, make_card, to_metadata
 from pipeline.deploy.quantize import Decision, Rating, decide, quantize
 from pipeline.onnx_file import write_deployed

@@ -1,6 +1,6 @@
 """The contract of an export: clauses as data, each checked on the finished file, with the figures it was judged by."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,9 +12,11 @@ from pipeline.artifacts.trained import Trained
 from pipeline.deploy.deployed import Deployed
 from pipeline.deploy.evaluation import Comparison, Images, compare
 from pipeline.deploy.graph import read_checked
-from pipeline.deploy.measured import Measure
 from pipeline.errors import PipelineError, PromiseBroken
-from pipeline.latency.measured import Measured, measure_quietly
+from pipeline.latency.target import Measured, measure_quietly
+
+# files, timed in turns so that they can be compared -> one result each
+Measure = Callable[[Sequence[Path]], list[Measured]]
 
 
 class Budget(NamedTuple):
@@ -34,6 +36,10 @@ class Limits:
     max_params: int
     max_file_mb: float
     tolerance: float
+
+    @property
+    def percentiles(self) -> list[int]:
+        return [budget.percentile for budget in self.budgets]
 
 
 @dataclass(frozen=True)
@@ -65,16 +71,18 @@ class Export:
     def measured(self) -> Measured:
         """The latency of the file; measured again while the machine is noisier than allowed.
 
-        One that seems over a budget is measured a second time, and the faster figure counts: what disturbs a call only
-        makes it slower, and a promise is not called broken for that.
+        One that seems over a budget is measured a second time, and what is faster at the percentiles that were promised
+        counts: what disturbs a call only makes it slower, and a promise is not called broken for that.
         """
-        measured = self._measure_quietly()
-        if any(measured.at(budget.percentile) > budget.budget_ms for budget in self.limits.budgets):
-            measured = min(measured, self._measure_quietly(), key=lambda one: one.p50_ms)
+        measured, budgets = self._measure_quietly(), self.limits.budgets
+        if not all(measured.keeps(*budget) for budget in budgets):
+            again = self._measure_quietly()
+            measured = min(measured, again, key=lambda one: max(one.at(q) / budget_ms for budget_ms, q in budgets))
         return measured
 
     def _measure_quietly(self) -> Measured:
-        return measure_quietly(lambda: self.measure([self.model_path])[0], self.limits.max_noise_floor)
+        limits = self.limits
+        return measure_quietly(lambda: self.measure([self.model_path])[0], limits.percentiles, limits.max_noise_floor)
 
 
 class Finding(NamedTuple):

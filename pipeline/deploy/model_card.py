@@ -10,10 +10,10 @@ import onnx
 import torch
 
 from pipeline.artifacts.certificate import Certificate
-from pipeline.artifacts.document import Percentiles
 from pipeline.artifacts.model_card import Int8Trial, KeptClause, ModelCard
 from pipeline.artifacts.trained import Trained
 from pipeline.deploy.contract import Export, Verdict
+from pipeline.latency.target import P50_MEANS
 from pipeline.onnx_file import BATCH, INPUT, OLDEST_ONNXRUNTIME, OPSET, OUTPUT
 from pipeline.rundir import RunDir, sha256_of
 from pipeline.space.plan import count_macs, count_params
@@ -79,8 +79,8 @@ def make_card(
         run=dict(owner),
         **description,
         test_accuracy=export.comparison.correct_file / export.comparison.images,
-        measured_ms=Percentiles(**export.measured.record()),
-        noise_floor=export.measured.noise_floor,
+        **export.measured.record_beside(description["budget_ms"], description["percentile"]),
+        p50_means=P50_MEANS,
         file_mb=export.model_path.stat().st_size / 1e6,
         contract=[KeptClause(**verdict.record()) for verdict in verdicts],
         int8=int8,

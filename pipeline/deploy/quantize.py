@@ -8,7 +8,7 @@ from typing import NamedTuple
 import onnx
 from torch import Tensor
 
-from pipeline.latency.measured import Measured
+from pipeline.latency.target import Measured
 from pipeline.quantized_file import quantize_file
 
 
@@ -43,7 +43,7 @@ class Decision(NamedTuple):
 def decide(fp32: Rating, int8: Rating, percentile: int, max_accuracy_loss: float) -> Decision:
     """Ship int8 only if it is faster by more than the noise floor and loses no more accuracy than allowed."""
     before_ms, after_ms = fp32.measured.at(percentile), int8.measured.at(percentile)
-    noise = max(fp32.measured.noise_floor, int8.measured.noise_floor)
+    noise = max(rating.measured.noise_at(percentile) for rating in (fp32, int8))
     loss = fp32.accuracy - int8.accuracy
     times = f"{after_ms:.3g} ms against {before_ms:.3g} ms at p{percentile}"
     if after_ms >= before_ms:

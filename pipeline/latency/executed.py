@@ -2,13 +2,16 @@
 
 Operations without weights that read the same value give the same value, and nodes that sum the same values are the
 same node. DARTS cells with many pools hold several of them; a slow pool counted twice is a large error. Linear costs
-count every choice, so they are never below what is executed.
+count every choice, so they are never below what is executed; without what may be merged, they are never above it.
 """
 
 from collections.abc import Hashable, Iterator
 
+import numpy as np
+
 from pipeline.space import operations
 from pipeline.space.cells import Cell, CellKind
+from pipeline.space.costs import Costs, param_costs
 from pipeline.space.genotype import Genotype
 from pipeline.space.layers import Normalization
 from pipeline.space.plan import fixed_sites, network_sites, plan_of
@@ -47,3 +50,15 @@ def _executed_in_cell(cell: Cell, kind: CellKind, genotype: Genotype) -> Iterato
                 yield site
             terms.append(term)
         values.append(("sum", *terms))
+
+
+def unmerged_costs(skeleton: Skeleton, costs: Costs) -> Costs:
+    """The costs of what every runtime executes: operations with weights, and all into the first node of a cell.
+
+    What the first node sums reads different values, so that nothing there is equal.
+    """
+    params, choices = param_costs(skeleton).choices, {}
+    for kind in space_named(skeleton.space).kinds:
+        later = np.array([edge.node > 0 for edge in kind.edges])[:, None]
+        choices[kind.name] = np.where(later & (params[kind.name] == 0), 0.0, costs.choices[kind.name])
+    return costs._replace(choices=choices)

@@ -43,9 +43,11 @@ def onnx_bytes(module: nn.Module, inputs: Sequence[Tensor]) -> bytes:
 
 
 def make_network(device: Device, skeleton: Skeleton, genotype: Genotype) -> Any:
-    """The whole network of a genotype with random weights."""
+    """The whole network of a genotype with random weights, the same every time."""
     shape = (device.fingerprint.batch, skeleton.in_channels, skeleton.resolution, skeleton.resolution)
-    return make_model(device, Network(skeleton, genotype), [torch.rand(shape)])
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return make_model(device, Network(skeleton, genotype), [torch.rand(shape)])
 
 
 def make_sentinel(device: Device) -> Any:

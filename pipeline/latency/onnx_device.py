@@ -3,15 +3,15 @@
 Needs only Python, numpy and onnxruntime, so that a timing kit can carry it to a machine without torch.
 """
 
-import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pipeline.errors import UserError
 from pipeline.fingerprint import Fingerprint, available_cores, processor_flags_hash, processor_name
-from pipeline.latency.statistics import Reading
+from pipeline.latency.statistics import Reading, read_clocks
 
 _TYPES = {
     "tensor(float)": np.float32,
@@ -23,9 +23,16 @@ _TYPES = {
     "tensor(int64)": np.int64,
     "tensor(bool)": np.bool_,
 }
-_MS_PER_NS = 1e-6
 
 Feed = dict[str, np.ndarray[Any, Any]]
+Shape = tuple[int, ...]
+
+
+class ShapedFile(NamedTuple):
+    """A file and the shapes that its inputs are timed at."""
+
+    path: Path
+    shapes: Mapping[str, Shape]
 
 
 class OnnxDevice:
@@ -64,8 +71,9 @@ class OnnxDevice:
             batch=self._batch,
         )
 
-    def load(self, model: Path | bytes) -> "CpuRunner | CudaRunner":
+    def load(self, model: Path | bytes | ShapedFile) -> "CpuRunner | CudaRunner":
         """A session ready to be timed; a file that onnxruntime cannot read is refused."""
+        model, shapes = model if isinstance(model, ShapedFile) else (model, {})
         options = self._runtime.SessionOptions()
         options.intra_op_num_threads = self._threads
         options.inter_op_num_threads = 1
@@ -81,26 +89,21 @@ class OnnxDevice:
         except Exception as error:  # onnxruntime's own exceptions share no base class
             reason = " ".join(str(error).split())[:200]
             raise UserError(f"onnxruntime cannot load {name}: {reason}") from None
-        feed = {entry.name: _example(entry, self._batch, name) for entry in session.get_inputs()}
+        entries = session.get_inputs()
+        feed = {entry.name: _example(entry, self._batch, name, shapes.get(entry.name)) for entry in entries}
         if self._kind == "cuda":
             return CudaRunner(session, feed, self._index)
         return CpuRunner(session, feed, with_cpu_time=self._threads == 1)
 
 
 class CpuRunner:
-    """With one thread onnxruntime works in the calling thread, whose CPU time no other process disturbs."""
+    """With one thread onnxruntime works in the calling thread."""
 
     def __init__(self, session: Any, feed: Feed, with_cpu_time: bool) -> None:
         self._session, self._feed, self._with_cpu_time = session, feed, with_cpu_time
 
     def run(self) -> Reading:
-        session, feed = self._session, self._feed
-        cpu = time.thread_time_ns()
-        wall = time.perf_counter_ns()
-        session.run(None, feed)
-        wall = time.perf_counter_ns() - wall
-        cpu = time.thread_time_ns() - cpu
-        return Reading(wall * _MS_PER_NS, cpu * _MS_PER_NS if self._with_cpu_time else None)
+        return read_clocks(lambda: self._session.run(None, self._feed), self._with_cpu_time)
 
 
 class CudaRunner:
@@ -118,19 +121,37 @@ class CudaRunner:
 
     def run(self) -> Reading:
         self._binding.synchronize_inputs()
-        start = time.perf_counter_ns()
+        return read_clocks(self._run_through, with_cpu_time=False)
+
+    def _run_through(self) -> None:
         self._session.run_with_iobinding(self._binding)
         self._binding.synchronize_outputs()
-        return Reading((time.perf_counter_ns() - start) * _MS_PER_NS, None)
 
 
-def _example(entry: Any, batch: int, name: str) -> np.ndarray[Any, Any]:
-    """An input for timing: the batch where the first dimension is free, 1 in every other free place."""
+def _example(entry: Any, batch: int, name: str, given: Shape | None) -> np.ndarray[Any, Any]:
     if entry.type not in _TYPES:
         raise UserError(f"{name} has the input {entry.name!r} of type {entry.type}, which cannot be timed")
-    shape = [d if isinstance(d, int) and d > 0 else (batch if i == 0 else 1) for i, d in enumerate(entry.shape)]
+    shape = input_shape(f"{name}, input {entry.name!r}", entry.shape, batch, given)
     values = np.random.default_rng(0).random(shape, dtype=np.float64)
     return values.astype(_TYPES[entry.type])
+
+
+def input_shape(origin: str, dims: Sequence[object] | None, batch: int, given: Shape | None) -> Shape:
+    """The shape that an input is timed at: `given`, or as it is fixed, with the batch where the first axis is free.
+
+    `dims` are numbers where they are fixed, None for a tensor of any rank. Other free axes are never guessed.
+    """
+    known = [None] * len(given or ()) if dims is None else dims
+    fixed = [dim if isinstance(dim, int) and dim > 0 else None for dim in known]
+    free = [str(axis) for axis, dim in enumerate(fixed) if dim is None and axis > 0]
+    if given is None and (free or dims is None):
+        what = f"axis {' and '.join(free)}" if free else "its rank"
+        raise UserError(f"{origin} leaves {what} free; give the shape that you deploy, as in --shape 1,3,224,224")
+    shape = tuple(dim or batch for dim in fixed) if given is None else given
+    if len(shape) != len(fixed) or not all(0 < s == (dim or s) for s, dim in zip(shape, fixed, strict=True)):
+        takes = ", ".join("any" if dim is None else str(dim) for dim in fixed)
+        raise UserError(f"{origin} takes [{takes}], not --shape {','.join(map(str, shape))}")
+    return shape
 
 
 def _gpu_name(index: int) -> str:

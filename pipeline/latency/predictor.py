@@ -6,7 +6,7 @@ from typing import NamedTuple
 from pipeline.artifacts.latency_table import Calibration, LatencyTable, Precision, SkeletonEntry, Validation
 from pipeline.errors import UserError
 from pipeline.latency.calibration import group_of
-from pipeline.latency.executed import executed_sites
+from pipeline.latency.executed import executed_sites, unmerged_costs
 from pipeline.space.costs import Costs, site_costs
 from pipeline.space.genotype import Genotype
 from pipeline.space.plan import all_sites
@@ -77,6 +77,10 @@ class Predictor:
         """
         costs = site_costs(self.skeleton, self.price_ms)
         return costs._replace(fixed=costs.fixed + self.calibration.b_ms)
+
+    def least_costs(self) -> Costs:
+        """Linear costs that are never above `predict`, of any network: what the runtime may merge counts nothing."""
+        return unmerged_costs(self.skeleton, self.costs()) if self.calibration.merged else self.costs()
 
     def limit_ms(self, budget_ms: float, percentile: int) -> float:
         """The limit on r that keeps the percentile within the budget T: T over the fitted ratio of the percentile."""

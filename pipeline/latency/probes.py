@@ -101,7 +101,7 @@ def site_times(sites: Iterable[Site], copies: int, timings: Mapping[str, Timing]
         one, many = timings[probe_name(key, 1)], timings[probe_name(key, copies)]
         spread = float(np.hypot(one.iqr_ms, many.iqr_ms))
         return SiteTime(
-            p50_ms=max(0.0, (many.fast_ms - one.fast_ms) / (copies - 1)),
+            p50_ms=max(0.0, (many.steady_ms - one.steady_ms) / (copies - 1)),
             spread_ms=spread / (copies - 1),
             count=min(one.count, many.count),
         )

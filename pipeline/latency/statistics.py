@@ -10,8 +10,10 @@ plain medians, repeats two to three times worse on a busy machine: large network
 Needs only Python and numpy, so that a timing kit can carry it to a machine without torch.
 """
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -19,11 +21,13 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+_MS_PER_NS = 1e-6
 # A call that waited for the processor longer than this was interrupted; the constant covers the clocks' own cost.
 _INTERRUPTED_SHARE, _INTERRUPTED_MS = 1.05, 0.02
 _FAST_PERCENTILE, _QUIET_SHARE = 2.0, 1.15
 # The noise floor: looks per block, calls that a model gets, and how often the looks are drawn again.
 _BLOCK, _CALLS, _RESAMPLES, _FEWEST_BLOCKS = 5, 120, 300, 3
+_STRETCHES = 20  # that calls are drawn again in
 
 
 class Reading(NamedTuple):
@@ -44,14 +48,24 @@ class Reading(NamedTuple):
         return self.cpu_ms is not None and self.wall_ms > _INTERRUPTED_SHARE * self.cpu_ms + _INTERRUPTED_MS
 
 
+def read_clocks(call: Callable[[], object], with_cpu_time: bool) -> Reading:
+    """One call on both clocks. With one thread all work is in the calling one, whose CPU time nothing else disturbs."""
+    cpu = time.thread_time_ns()
+    wall = time.perf_counter_ns()
+    call()
+    wall = time.perf_counter_ns() - wall
+    cpu = time.thread_time_ns() - cpu
+    return Reading(wall * _MS_PER_NS, cpu * _MS_PER_NS if with_cpu_time else None)
+
+
 @dataclass(frozen=True)
 class Timing:
     """How long a model takes.
 
     p50 is the median wall clock of a call on the quiet machine; raw_p50, p95 and p99 are over all calls as they came,
-    disturbances included; the others are over the calls beside a quiet sentinel. fast is the 2nd percentile of CPU time
-    (wall clock with several threads), the steadiest figure: differences of models are taken of it. `quiet` of the
-    `count` calls were in the quiet mode; iqr is theirs.
+    disturbances included; the others are over the calls beside a quiet sentinel. fast is their fast end, at most p50.
+    steady is that end in CPU time (wall clock with several threads), the steadiest figure: differences of models are
+    taken of it. `quiet` of the `count` calls were in the quiet mode; iqr is theirs.
     """
 
     p50_ms: float
@@ -59,6 +73,7 @@ class Timing:
     p99_ms: float
     raw_p50_ms: float
     fast_ms: float
+    steady_ms: float
     iqr_ms: float
     count: int
     quiet: int
@@ -88,13 +103,14 @@ def summarize(readings: Sequence[Reading], sentinel_fast_ms: float = np.inf) -> 
     waiting = float(np.median([r.wall_ms / r.steady_ms for r in through])) if through else 1.0
     low, median, high = (float(value) for value in np.percentile(quiet, [25.0, 50.0, 75.0]))
     raw_p50, p95, p99 = np.percentile([reading.wall_ms for reading in readings], [50.0, 95.0, 99.0])
-    p50 = waiting * median
+    p50, fast = waiting * median, fast_ms(steady)
     return Timing(
         p50_ms=p50,
         p95_ms=max(float(p95), p50),
         p99_ms=max(float(p99), p50),
         raw_p50_ms=float(raw_p50),
-        fast_ms=fast_ms(steady),
+        fast_ms=min(waiting * fast, p50),  # of a few calls in two modes, the fast end lies between the modes
+        steady_ms=fast,
         iqr_ms=waiting * (high - low),
         count=len(readings),
         quiet=len(quiet) if beside_quiet else 0,
@@ -116,3 +132,31 @@ def noise_floor(looks: Sequence[float]) -> float:
     medians = [float(np.median(quiet_values(blocks[rows].ravel()))) for rows in drawn]
     low, middle, high = np.percentile(medians, [2.5, 50.0, 97.5])
     return float((high - low) / 2.0 / middle)
+
+
+class Interval(NamedTuple):
+    """A 95 % interval."""
+
+    low: float
+    high: float
+
+
+def in_stretches(readings: Sequence[Reading]) -> list[Sequence[Reading]]:
+    """Neighbouring calls together: drawn again as a whole, a disturbance that lasts counts for what it is."""
+    count = min(_STRETCHES, len(readings))
+    return [readings[start:end] for start, end in pairwise(i * len(readings) // count for i in range(count + 1))]
+
+
+def bootstrap(count: int, figure: Callable[[list[int]], float]) -> Interval:
+    """The interval of a figure of `count` parts, from the figure of parts drawn again."""
+    drawn = np.random.default_rng(0).integers(0, count, (_RESAMPLES, count)).tolist()
+    low, high = np.percentile([figure(parts) for parts in drawn], [2.5, 97.5])
+    return Interval(float(low), float(high))
+
+
+def tail_interval(readings: Sequence[Reading], percentile: float) -> Interval:
+    """The interval of a percentile over all calls as they came (p95 or p99 of a `Timing`)."""
+    stretches = [np.array([reading.wall_ms for reading in part]) for part in in_stretches(readings)]
+    return bootstrap(
+        len(stretches), lambda parts: float(np.percentile(np.concatenate([stretches[i] for i in parts]), percentile))
+    )

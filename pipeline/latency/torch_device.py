@@ -1,6 +1,5 @@
 """A device driven by torch itself (`--backend torch`): CUDA events on a GPU, the clocks on a CPU."""
 
-import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -9,9 +8,7 @@ from torch import Tensor, nn
 
 from pipeline.errors import UserError
 from pipeline.fingerprint import Fingerprint, available_cores, processor_flags_hash, processor_name
-from pipeline.latency.statistics import Reading
-
-_MS_PER_NS = 1e-6
+from pipeline.latency.statistics import Reading, read_clocks
 
 
 class TorchModel(NamedTuple):
@@ -90,11 +87,6 @@ class _ClockRunner:
         before = torch.get_num_threads()
         torch.set_num_threads(self._threads)
         try:
-            cpu = time.thread_time_ns()
-            wall = time.perf_counter_ns()
-            self._module(*self._inputs)
-            wall = time.perf_counter_ns() - wall
-            cpu = time.thread_time_ns() - cpu
+            return read_clocks(lambda: self._module(*self._inputs), with_cpu_time=self._threads == 1)
         finally:
             torch.set_num_threads(before)
-        return Reading(wall * _MS_PER_NS, cpu * _MS_PER_NS if self._threads == 1 else None)

@@ -4,23 +4,25 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.console import progress_bar
+from pipeline.config import TargetConfig
+from pipeline.console import say
 from pipeline.errors import UserError
-from pipeline.latency.bench import bench_model, compare_models
-from pipeline.latency.devices import open_device
+from pipeline.latency.bench import bench_models, compare_models
+from pipeline.latency.target import P50_MEANS, TargetMachine
 
 
-def bench_files(models: Sequence[Path], device: str, threads: int, batch: int, compare: bool) -> dict[str, Any]:
-    """The record of a benchmark with a bar while it runs."""
+def bench_files(models: Sequence[Path], target: TargetConfig, shapes: Sequence[str], compare: bool) -> dict[str, Any]:
+    """The record of a benchmark on the target, in onnxruntime, which is what runs such files."""
     if len(models) != 1 + compare:
         raise UserError(f"{'--compare takes two files' if compare else 'give one file, or two with --compare'}")
-    target = open_device(device, threads, batch)
-    with progress_bar() as bar:
-        task = bar.add_task("timing", total=100, note="")
-
-        def advance(share: float) -> None:
-            bar.update(task, completed=round(100 * share))
-
-        if compare:
-            return compare_models(target, models[0], models[1], progress=advance).record()
-        return bench_model(target, models[0], progress=advance).record()
+    machine = TargetMachine.of(target, "onnxruntime")
+    if compare:
+        found = compare_models(machine, models[0], models[1], shapes)
+        timed = [found.a, found.b]
+    else:
+        timed = bench_models(machine, models, shapes)
+    for one in timed:
+        if one.batch != target.batch:
+            say(f"{one.file.path} was timed at its own batch of {one.batch}; [target] batch = {target.batch}")
+    say(P50_MEANS)
+    return (found if compare else timed[0]).record()

@@ -2,18 +2,19 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from pipeline.artifacts.network import ChosenNetwork
-from pipeline.console import progress_bar, say
+from pipeline.config import Config, TargetConfig
+from pipeline.console import say
 from pipeline.errors import UserError
 from pipeline.fingerprint import Fingerprint
-from pipeline.latency.devices import open_device
-from pipeline.latency.inspection import Inspection, inspect_genotype
-from pipeline.latency.predictor import Predictor
+from pipeline.latency.predictor import Prediction, Predictor
 from pipeline.latency.table import find_table, table_name
+from pipeline.latency.target import Measured, TargetMachine
 from pipeline.rundir import RunDir
 from pipeline.space.genotype import Genotype, read_genotype
-from pipeline.space.plan import plan_of
+from pipeline.space.plan import count_macs, count_params, plan_of
 from pipeline.space.skeleton import Skeleton
 from pipeline.space.spaces import space_named
 
@@ -33,50 +34,63 @@ class Size:
 
 
 @dataclass(frozen=True)
-class Machine:
-    """The target that predictions and measurements are for, and the table to use instead of its own."""
+class Inspection:
+    """A network with its latency; what was not asked for is None."""
 
-    device: str
-    threads: int
-    tables: Path
-    table: Path | None
-    allow_mismatch: bool
+    skeleton: Skeleton
+    genotype: Genotype
+    predicted: Prediction | None = None
+    measured: Measured | None = None
+
+    def record(self) -> dict[str, Any]:
+        """As `pipeline inspect --json` prints it."""
+        skeleton, predicted, measured = self.skeleton, self.predicted, self.measured
+        return {
+            "space": skeleton.space,
+            "cells": skeleton.cells,
+            "channels": skeleton.channels,
+            "resolution": skeleton.resolution,
+            "classes": skeleton.classes,
+            "params": count_params(skeleton, self.genotype),
+            "macs": count_macs(skeleton, self.genotype),
+            "predicted_ms": None if predicted is None else predicted.ms,
+            "predicted_interval_ms": None if predicted is None else [predicted.low_ms, predicted.high_ms],
+            "measured_ms": None if measured is None else measured.record(),
+            "noise_floor": None if measured is None else measured.noise_floor,
+        }
 
 
-def inspect_file(path: Path, size: Size, machine: Machine, measure: bool) -> Inspection:
+def inspect_file(path: Path, size: Size, config: Config, project: Path, measure: bool) -> Inspection:
     """The network of a genotype file, at the size of the literature unless said otherwise."""
     genotype = read_genotype(path)
-    return _inspect(size.applied_to(space_named(genotype.space).literature), genotype, machine, measure)
+    return _inspect(size.applied_to(space_named(genotype.space).literature), genotype, config, project, measure)
 
 
-def inspect_run(run: RunDir, size: Size, machine: Machine, measure: bool) -> Inspection:
+def inspect_run(run: RunDir, size: Size, config: Config, measure: bool) -> Inspection:
     """The network that a run has chosen."""
     chosen = ChosenNetwork.read(run.genotype, f"discretize{run.flag}")
-    return _inspect(size.applied_to(chosen.skeleton), chosen.genotype, machine, measure)
+    return _inspect(size.applied_to(chosen.skeleton), chosen.genotype, config, run.project, measure)
 
 
-def _inspect(skeleton: Skeleton, genotype: Genotype, machine: Machine, measure: bool) -> Inspection:
+def _inspect(skeleton: Skeleton, genotype: Genotype, config: Config, project: Path, measure: bool) -> Inspection:
+    """On the machine of [target]."""
     plan_of(skeleton)
-    device = open_device(machine.device, machine.threads)
-    predictor = _find_predictor(skeleton, machine, device.fingerprint)
-    if not measure:
-        return inspect_genotype(skeleton, genotype, predictor)
-    with progress_bar() as bar:
-        task = bar.add_task("timing", total=100, note="")
-        return inspect_genotype(
-            skeleton, genotype, predictor, device, progress=lambda share: bar.update(task, completed=round(100 * share))
-        )
+    machine = TargetMachine.of(config.target, config.profile.backend)
+    predictor = _find_predictor(skeleton, config.target, project, machine.device.fingerprint)
+    predicted = None if predictor is None else predictor.predict(genotype)
+    return Inspection(skeleton, genotype, predicted, machine.time_network(skeleton, genotype) if measure else None)
 
 
-def _find_predictor(skeleton: Skeleton, machine: Machine, here: Fingerprint) -> Predictor | None:
+def _find_predictor(skeleton: Skeleton, target: TargetConfig, project: Path, here: Fingerprint) -> Predictor | None:
     """A table that was named must do; the machine's own is used if it knows the skeleton."""
-    if machine.table is None and not (machine.tables / table_name(here, skeleton.space)).exists():
+    tables, named = project / "latency_tables", project / target.table if target.table else None
+    if named is None and not (tables / table_name(here, skeleton.space)).exists():
         return None
-    table = find_table(machine.tables, here, skeleton.space, machine.table, machine.allow_mismatch)
+    table = find_table(tables, here, skeleton.space, named, target.allow_mismatch)
     try:
         return Predictor(table, skeleton)
     except UserError as error:
-        if machine.table is not None:
+        if named is not None:
             raise
         say(f"no prediction: {error}")
         return None

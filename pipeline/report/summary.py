@@ -7,7 +7,7 @@ from rich.table import Table
 from pipeline.artifacts.certificate import Certificate
 from pipeline.artifacts.model_card import ModelCard
 from pipeline.console import console, say
-from pipeline.latency.measured import FIRM_NOISE_FLOOR
+from pipeline.latency.target import FIRM_NOISE_FLOOR, P50_MEANS
 from pipeline.rundir import RunDir
 
 
@@ -17,6 +17,7 @@ def print_summary(run: RunDir) -> None:
     for name, value in summarize(ModelCard.read(run.model_card, f"export{run.flag}")).items():
         table.add_row(name, value)
     console.print(table)
+    say(P50_MEANS)
     say(loading_line(run.model))
 
 
@@ -28,10 +29,11 @@ def summarize(card: ModelCard) -> dict[str, str]:
         "parameters": f"{card.params:,}",
         "multiply-adds": f"{card.macs / 1e6:,.2f} M",
         "file size": f"{card.file_mb:.2f} MB",
-        "budget": f"{card.budget_ms:g} ms at p{card.percentile}",
+        "budget": f"{card.budget_ms:g} ms at p{card.percentile}{_near(card)}",
         "predicted": _predicted(certificate),
         "certificate": _certified(certificate),
         "measured p50 / p95 / p99": " / ".join(_milliseconds(measured.at(q)) for q in (50, 95, 99)),
+        "median of all calls (raw_p50)": _milliseconds(measured.raw_p50),
         "noise floor": _noise(card.noise_floor),
         "contract": f"all {len(card.contract)} clauses kept",
     }
@@ -51,7 +53,15 @@ def _predicted(certificate: Certificate) -> str:
 
 def _certified(certificate: Certificate) -> str:
     measured = _milliseconds(certificate.certified_ms)
-    return f"{measured} before training, noise floor {_noise(certificate.noise_floor)}"
+    return f"{measured} before training, noise floor {_noise(certificate.noise_floor)}{_near(certificate)}"
+
+
+def _near(record: Certificate | ModelCard) -> str:
+    """The mark of a latency that another measurement may well find over the budget."""
+    if not record.within_noise or record.measured_interval_ms is None:
+        return ""
+    low, high = map(_milliseconds, record.measured_interval_ms)
+    return f"; within the noise of the budget: p{record.percentile} lies between {low} and {high}"
 
 
 def _noise(floor: float) -> str:

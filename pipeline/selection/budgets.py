@@ -93,7 +93,7 @@ def _with_verdict(one: Candidate, certified: Certified) -> Candidate:
 def _with_reason(error: OverBudget, chooser: Chooser, demands: Demands) -> OverBudget:
     """The error with the limits that stand in each other's way, in the size that comes nearest."""
     nearest = error.tried[-1].target if error.tried else chooser.targets[0]
-    reason = find_conflict(chooser.space, nearest.limits(demands))
+    reason = find_conflict(chooser.space, nearest.least_limits(demands))
     return error if reason is None else OverBudget(f"{error}\n  {reason}", error.tried)
 
 

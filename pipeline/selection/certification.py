@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from pipeline.budget.targets import Demands
 from pipeline.errors import PromiseBroken
-from pipeline.latency.measured import Measured, certain, measure_quietly
+from pipeline.latency.target import Measured, certain, measure_quietly
 from pipeline.selection.candidate import Candidate
 from pipeline.space.genotype import Genotype
 from pipeline.space.skeleton import Skeleton
@@ -56,11 +56,14 @@ def time_network(
 ) -> Measured:
     """The latency of a network, on a machine that is quiet enough to say it; a close call is timed twice."""
 
-    def measure_once() -> Measured:
-        return certain(measure_quietly(lambda: measure(skeleton, genotype), max_noise_floor), max_noise_floor)
+    percentile = demands.percentile
 
-    measured, percentile = measure_once(), demands.percentile
-    surely_ms = measured.at(percentile) * (1 + _CLOSE_FLOORS * measured.noise_floor)
+    def measure_once() -> Measured:
+        measured = measure_quietly(lambda: measure(skeleton, genotype), [percentile], max_noise_floor)
+        return certain(measured, percentile, max_noise_floor)
+
+    measured = measure_once()
+    surely_ms = measured.at(percentile) * (1 + _CLOSE_FLOORS * measured.noise_at(percentile))
     if measured.at(percentile) <= demands.budget_ms < surely_ms:
         measured = max(measured, measure_once(), key=lambda one: one.at(percentile))
     return measured
@@ -71,7 +74,7 @@ def measure_candidate(
 ) -> Candidate:
     """A network that was sought under a limit, measured against the budget."""
     measured = time_network(measure, candidate.target.skeleton, candidate.genotype, demands, max_noise_floor)
-    fits = bool(measured.at(demands.percentile) <= demands.budget_ms)
+    fits = measured.keeps(demands.budget_ms, demands.percentile)
     return replace(candidate, limit_ms=limit_ms, measured=measured, fits=fits)
 
 

@@ -9,7 +9,7 @@ from pipeline.artifacts.network import ChosenNetwork, genotype_hash
 from pipeline.artifacts.selection import ArgmaxFigures, CandidateFigures, Figures, Selection, SourceFigures
 from pipeline.budget.targets import Demands
 from pipeline.fingerprint import Fingerprint
-from pipeline.latency.measured import FIRM_NOISE_FLOOR
+from pipeline.latency.target import FIRM_NOISE_FLOOR
 from pipeline.selection.budgets import Outcome
 from pipeline.selection.candidate import Candidate
 from pipeline.selection.evidence import Standing
@@ -51,16 +51,15 @@ def describe_network(candidate: Candidate) -> ChosenNetwork:
 
 def certify_outcome(outcome: Outcome, circumstances: Circumstances) -> Certificate:
     """The certificate of a network that fits."""
-    chosen = outcome.chosen
-    predicted, measured = chosen.predicted, chosen.timing
+    chosen, demands = outcome.chosen, outcome.demands
+    predicted, noise = chosen.predicted, chosen.timing.noise_at(demands.percentile)
     return Certificate(
-        **_asked(outcome.demands, circumstances),
+        **_asked(demands, circumstances),
         fits=True,
         predicted_ms=predicted.ms,
         predicted_interval_ms=(predicted.low_ms, predicted.high_ms),
-        measured_ms=Percentiles(**measured.record()),
-        noise_floor=measured.noise_floor,
-        provisional=not circumstances.table.trusted or measured.noise_floor > FIRM_NOISE_FLOOR,
+        **chosen.timing.record_beside(demands.budget_ms, demands.percentile),
+        provisional=not circumstances.table.trusted or noise > FIRM_NOISE_FLOOR,
         genotype_sha256=genotype_hash(chosen.genotype),
         skeleton=chosen.target.skeleton,
         iterations=[_iteration(done) for done in outcome.tried],

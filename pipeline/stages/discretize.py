@@ -9,7 +9,6 @@ from pipeline.budget.limits import Limit
 from pipeline.budget.targets import Demands, Target, make_targets
 from pipeline.console import console, progress_bar, say
 from pipeline.fingerprint import Fingerprint
-from pipeline.latency.measured import Measured
 from pipeline.report.pictures.pareto import draw_pareto
 from pipeline.report.selection import show_evidence, summarize
 from pipeline.rundir import sha256_of
@@ -19,7 +18,6 @@ from pipeline.selection.chooser import Chooser
 from pipeline.selection.evidence import Standing
 from pipeline.selection.evolution import Evolution
 from pipeline.selection.job import Job
-from pipeline.selection.measuring import NetworkTimer
 from pipeline.selection.pool import Pool, feasible_networks
 from pipeline.selection.records import Circumstances, TableState
 from pipeline.selection.structure import additive_scores
@@ -27,7 +25,6 @@ from pipeline.space.cells import Space
 from pipeline.space.choices import Choices, genotype_of
 from pipeline.space.genotype import Genotype
 from pipeline.space.score import argmax_genotype
-from pipeline.space.skeleton import Skeleton
 from pipeline.stages.context import Context
 from pipeline.stages.judgement import alpha_scores, judge, make_sources
 from pipeline.stages.tables import open_target_table, skeletons_of
@@ -65,6 +62,11 @@ def discretize(context: Context, prospect: Prospect) -> None:
     console.print(summarize(sweep, job.argmax_beside(outcome), outcome.demands.budget_ms))
     for error in sweep.refusals.values():
         say(str(error))
+    if outcome.chosen.share < 0:
+        say(
+            f"the chosen cell scores below a random one ({outcome.chosen.share:.0%}): the budget leaves little "
+            "of what the search found; raise it, or make the network smaller with [target] cells and channels"
+        )
     if not prospect.table.trusted:
         say(f"{prospect.table.describe()}: what was measured holds, but the certificate is marked provisional")
 
@@ -154,16 +156,7 @@ def _open_prospect(context: Context) -> Prospect:
     return Prospect(
         make_targets(list(predictors), predictors.__getitem__),
         TableState(valid, known.differences),
-        _with_progress(NetworkTimer(known.device, known.sentinel_ms)),
-        known.device.fingerprint,
-        known.sentinel_ms,
+        known.machine.time_network,
+        known.machine.device.fingerprint,
+        known.machine.sentinel_ms,
     )
-
-
-def _with_progress(timer: NetworkTimer) -> Measure:
-    def measure(skeleton: Skeleton, genotype: Genotype) -> Measured:
-        with progress_bar() as bar:
-            task = bar.add_task("timing the network", total=100, note=f"{skeleton.cells} × {skeleton.channels}")
-            return timer.time(skeleton, genotype, lambda share: bar.update(task, completed=round(100 * share)))
-
-    return measure

@@ -1,21 +1,28 @@
 """export: the trained network as a folder that someone deploys, with every promise checked."""
 
+from dataclasses import replace
+
 from pipeline.artifacts.certificate import Certificate
 from pipeline.artifacts.metrics import Metrics
 from pipeline.artifacts.network import ChosenNetwork
 from pipeline.artifacts.trained import Trained
 from pipeline.deploy.assembly import Order, assemble
-from pipeline.deploy.contract import Budget, Limits
-from pipeline.deploy.measured import Measure, measure_on
+from pipeline.deploy.contract import Budget, Limits, Measure
 from pipeline.errors import UserError
+from pipeline.latency.target import TargetMachine
 from pipeline.stages.context import Context
 
 
 def run(context: Context) -> None:
     """Write exports/NAME, or leave it as it was and say which clause does not hold."""
-    target, certificate = context.config.target, context.read(Certificate)
-    measure = measure_on(target.device, target.threads, target.batch, certificate.sentinel_ms)
-    assemble(make_order(context, measure))
+    assemble(make_order(context, open_runtime(context, context.read(Certificate)).time))
+
+
+def open_runtime(context: Context, certificate: Certificate) -> TargetMachine:
+    """The target as it runs files: onnxruntime, whatever the table was measured with."""
+    profiled = context.config.profile.backend == "onnxruntime"
+    machine = TargetMachine.of(context.config.target, "onnxruntime", certificate.sentinel_ms if profiled else None)
+    return replace(machine, percentiles=tuple({*machine.percentiles, certificate.percentile}))
 
 
 def make_order(context: Context, measure: Measure) -> Order:

@@ -24,7 +24,7 @@ _US_PER_MS = 1000.0
 
 def run(context: Context) -> None:
     """Write the latency table of the target device."""
-    profile_on(context, open_target(context))
+    profile_on(context, open_target(context).device)
 
 
 def profile_on(context: Context, device: Device) -> None:

@@ -73,10 +73,12 @@ def make_constraint(context: Context, table: TargetTable) -> Constraint:
 
 
 class Span(NamedTuple):
-    """The fastest and the slowest network of a size, beside the limit."""
+    """The fastest and the slowest network of a size in the costs of the search, the least that any may take, and the
+    limit."""
 
     target: Target
     limit: Limit
+    least_ms: float
     fastest_ms: float
     slowest_ms: float
 
@@ -92,15 +94,15 @@ class Span(NamedTuple):
         )
         note = unused if self.limit.at_most >= self.slowest_ms else ""
         return (
-            f"networks of {size} take {self.limit.show(self.fastest_ms)} to {self.limit.show(self.slowest_ms)} "
+            f"networks of {size} take {self.limit.show(self.least_ms)} to {self.limit.show(self.slowest_ms)} "
             f"(predicted p50); the limit is {self.limit.show(self.limit.at_most)}{note}"
         )
 
 
 def _span(space: Space, target: Target, demands: Demands) -> Span:
-    limit = target.limits(demands)[0]
+    limit, least = target.limits(demands)[0], target.least_limits(demands)[0].costs
     fastest, slowest = (limit.costs.of(find(space, limit.costs)) for find in (cheapest_genotype, costliest_genotype))
-    return Span(target, limit, fastest, slowest)
+    return Span(target, limit, least.of(cheapest_genotype(space, least)), fastest, slowest)
 
 
 def _identity(context: Context, constraint: Constraint) -> str:

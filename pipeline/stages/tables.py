@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,17 +11,16 @@ from pipeline.stages.context import Context
 
 if TYPE_CHECKING:
     from pipeline.artifacts.latency_table import LatencyTable
-    from pipeline.latency.measure import Device
     from pipeline.latency.predictor import Predictor
+    from pipeline.latency.target import TargetMachine
     from pipeline.space.skeleton import Skeleton
 
 
 @dataclass(frozen=True)
 class TargetTable:
-    """The target device, opened, and what is known about it."""
+    """The target machine, opened, and what is known about it."""
 
-    device: "Device"
-    path: Path
+    machine: "TargetMachine"
     table: "LatencyTable"
 
     @property
@@ -29,12 +28,7 @@ class TargetTable:
         """What differs between the table's machine and this one; not empty only under --allow-mismatch."""
         from pipeline.fingerprint import describe_differences
 
-        return describe_differences(self.table.fingerprint, self.device.fingerprint)
-
-    @property
-    def sentinel_ms(self) -> float | None:
-        """How fast this machine ran the sentinel when the table was made; None when that was another machine."""
-        return None if self.differences else self.table.column("fp32").sentinel_ms
+        return describe_differences(self.table.fingerprint, self.machine.device.fingerprint)
 
     def predictor(self, skeleton: "Skeleton") -> "Predictor":
         from pipeline.latency.predictor import Predictor
@@ -43,21 +37,24 @@ class TargetTable:
 
 
 def open_target_table(context: Context) -> TargetTable:
-    """The device and its table; a missing or foreign table is refused."""
+    """The machine and its table; a missing or foreign table is refused.
+
+    A table of this very machine says how fast it runs the sentinel when it is quiet.
+    """
     from pipeline.latency.table import find_table
 
-    target, device, path = context.config.target, open_target(context), table_path(context)
-    return TargetTable(
-        device, path, find_table(context.run.tables, device.fingerprint, target.space, path, target.allow_mismatch)
-    )
+    target, machine = context.config.target, open_target(context)
+    here = machine.device.fingerprint
+    table = find_table(context.run.tables, here, target.space, table_path(context), target.allow_mismatch)
+    known_ms = table.column("fp32").sentinel_ms if table.fingerprint == here else None
+    return TargetTable(replace(machine, sentinel_ms=known_ms), table)
 
 
-def open_target(context: Context) -> "Device":
+def open_target(context: Context) -> "TargetMachine":
     """The target, driven by what the table is measured with."""
-    from pipeline.latency.devices import open_device
+    from pipeline.latency.target import TargetMachine
 
-    target = context.config.target
-    return open_device(target.device, target.threads, target.batch, context.config.profile.backend)
+    return TargetMachine.of(context.config.target, context.config.profile.backend)
 
 
 def table_path(context: Context) -> Path:
@@ -67,7 +64,7 @@ def table_path(context: Context) -> Path:
     target = context.config.target
     if target.table:
         return context.run.project / target.table
-    return context.run.tables / table_name(open_target(context).fingerprint, target.space)
+    return context.run.tables / table_name(open_target(context).device.fingerprint, target.space)
 
 
 def skeletons_of(context: Context) -> "Sequence[Skeleton]":

@@ -1,14 +1,12 @@
 """transfer: a genotype found elsewhere, certified in this run's own skeleton before it is trained on its data."""
 
 from pipeline.artifacts.certificate import Certificate
-from pipeline.artifacts.document import Percentiles
 from pipeline.artifacts.network import ChosenNetwork, genotype_hash
 from pipeline.budget.targets import Demands
 from pipeline.console import say
 from pipeline.errors import PromiseBroken, UserError
-from pipeline.latency.measured import FIRM_NOISE_FLOOR, Measured
+from pipeline.latency.target import FIRM_NOISE_FLOOR, Measured
 from pipeline.selection.certification import Measure, time_network
-from pipeline.selection.measuring import NetworkTimer
 from pipeline.space.genotype import Genotype, read_genotype
 from pipeline.space.plan import count_macs, count_params
 from pipeline.stages.context import Context
@@ -17,7 +15,7 @@ from pipeline.stages.tables import open_target
 
 def run(context: Context) -> None:
     """Put the network of [retrain] genotype in the place of a selected one, timed on the target."""
-    transfer(context, NetworkTimer(open_target(context)).time)
+    transfer(context, open_target(context).time_network)
 
 
 def transfer(context: Context, measure: Measure) -> None:
@@ -57,7 +55,7 @@ def _time(context: Context, genotype: Genotype, measure: Measure) -> Measured:
     demands = Demands.of(target, target.budget_ms)
     measured = time_network(measure, skeleton, genotype, demands, target.max_noise_floor)
     at_ms = measured.at(target.percentile)
-    if at_ms > target.budget_ms:
+    if not measured.keeps(target.budget_ms, target.percentile):
         raise PromiseBroken(
             f"the network of {context.config.retrain.genotype} takes {at_ms:.3g} ms (p{target.percentile}) at "
             f"{skeleton.cells} cells, {skeleton.channels} channels and {skeleton.resolution} px, over the budget of "
@@ -73,16 +71,15 @@ def _certify(context: Context, genotype: Genotype, measured: Measured) -> Certif
     return Certificate(
         budget_ms=target.budget_ms,
         percentile=target.percentile,
-        device=open_target(context).fingerprint,
+        device=open_target(context).device.fingerprint,
         sentinel_ms=None,
         table_validated=None,
         table_differences=[],
         fits=True,
         predicted_ms=None,
         predicted_interval_ms=None,
-        measured_ms=Percentiles(**measured.record()),
-        noise_floor=measured.noise_floor,
-        provisional=measured.noise_floor > FIRM_NOISE_FLOOR,
+        **measured.record_beside(target.budget_ms, target.percentile),
+        provisional=measured.noise_at(target.percentile) > FIRM_NOISE_FLOOR,
         genotype_sha256=genotype_hash(genotype),
         skeleton=context.target_skeleton,
         iterations=[],

@@ -7,12 +7,16 @@ from onnx import numpy_helper
 from pipeline.deploy.evaluation import Session
 from pipeline.deploy.graph import read_checked, read_metadata
 from pipeline.deploy.quantize import Rating, decide, quantize
-from pipeline.latency.measured import Measured
+from pipeline.latency.statistics import Interval
+from pipeline.latency.target import Measured
 from tests.deploy.conftest import make_images
 
 
 def rating(accuracy: float, p50_ms: float, noise: float = 0.01, p99_ms: float = 9.0) -> Rating:
     return Rating(accuracy, Measured(p50_ms, 5.0, p99_ms, noise))
+
+
+UNSURE = Rating(0.95, Measured(1.0, 5.0, 6.0, 0.01, 1.0, None, Interval(3.0, 9.0)))
 
 
 @pytest.mark.parametrize(
@@ -28,6 +32,8 @@ def rating(accuracy: float, p50_ms: float, noise: float = 0.01, p99_ms: float = 
         (rating(0.95, 2.0), rating(float("nan"), 1.0), 50, False, "accuracy"),
         (rating(0.95, 2.0), rating(0.95, 3.0, p99_ms=4.0), 99, True, "faster"),
         (rating(0.95, 2.0), rating(0.95, 1.0, p99_ms=12.0), 99, False, "not faster"),
+        (rating(0.95, 2.0, p99_ms=9.0), UNSURE, 99, False, "noise floor of 50.0%"),
+        (rating(0.95, 2.0, p99_ms=9.0), UNSURE, 50, True, "faster"),
     ],
 )
 def test_int8_is_shipped_only_if_faster_and_accurate(fp32, int8, percentile, shipped, why):

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.fingerprint import Fingerprint
+from pipeline.latency.onnx_device import ShapedFile
 from pipeline.latency.statistics import Reading
 
 CALL_MS, PARAMETER_MS = 0.25, 0.001
@@ -55,6 +56,7 @@ class FakeDevice:
         self.log: list[str] = []
 
     def load(self, model: Any) -> FakeRunner:
+        model = model.path if isinstance(model, ShapedFile) else model
         if isinstance(model, float):
             return FakeRunner(self, str(model), model)
         if isinstance(model, Path):

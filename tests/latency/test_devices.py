@@ -13,7 +13,7 @@ from pipeline.errors import UserError
 from pipeline.fingerprint import Fingerprint, fingerprint_from_record, processor_name
 from pipeline.latency.devices import open_device
 from pipeline.latency.models import make_model
-from pipeline.latency.onnx_device import CudaRunner
+from pipeline.latency.onnx_device import CudaRunner, ShapedFile, input_shape
 from pipeline.latency.torch_device import TorchModel
 from tests.latency.fakes import FINGERPRINT
 
@@ -82,10 +82,38 @@ def test_one_thread_has_a_cpu_clock_that_is_no_longer_than_the_wall_clock(tmp_pa
     assert all(reading.wall_ms > 0 and reading.cpu_ms is not None and reading.cpu_ms > 0 for reading in readings)
 
 
-def test_free_dimensions_are_the_batch_and_one(tmp_path: Path) -> None:
-    runner = open_device("cpu", batch=5).load(tiny_model(tmp_path / "m.onnx", ["batch", 3, "height", 8]))
-    (value,) = runner._feed.values()  # type: ignore[attr-defined]
-    assert value.shape == (5, 3, 1, 8) and value.dtype == np.float32
+def test_a_free_first_axis_is_the_batch_and_no_other_is_guessed(tmp_path: Path) -> None:
+    device, path = open_device("cpu", batch=5), tiny_model(tmp_path / "m.onnx", ["batch", 3, "height", 8])
+    with pytest.raises(UserError, match=r"m\.onnx, input 'x' leaves axis 2 free; .*--shape"):
+        device.load(path)
+    (value,) = device.load(ShapedFile(path, {"x": (2, 3, 7, 8)}))._feed.values()  # type: ignore[attr-defined]
+    assert value.shape == (2, 3, 7, 8) and value.dtype == np.float32
+    (value,) = device.load(tiny_model(path, ["batch", 3]))._feed.values()  # type: ignore[attr-defined]
+    assert value.shape == (5, 3)
+
+
+@pytest.mark.parametrize(
+    ("dims", "given", "shape"),
+    [
+        ([None, 3, 8, 8], None, (4, 3, 8, 8)),
+        ([2, 3], None, (2, 3)),
+        ([], None, ()),
+        (["n", 3, "h", "w"], (1, 3, 9, 9), (1, 3, 9, 9)),
+        (None, (1, 2), (1, 2)),
+        (["n", 3, "h", "w"], None, "leaves axis 2 and 3 free"),
+        (None, None, "leaves its rank free"),
+        (["n", 3, 8], (1, 3, 9), r"takes \[any, 3, 8\], not --shape 1,3,9"),
+        (["n", 3], (1, 3, 9), r"takes \[any, 3\]"),
+        (["n", 3, "h"], (1, 3), "takes"),
+        (["n", 3], (0, 3), "takes"),
+    ],
+)
+def test_shapes_are_fixed_given_or_refused(dims: Any, given: Any, shape: Any) -> None:
+    if isinstance(shape, str):
+        with pytest.raises(UserError, match=f"^here {shape}"):
+            input_shape("here", dims, 4, given)
+    else:
+        assert input_shape("here", dims, 4, given) == shape
 
 
 def test_inputs_of_other_types_are_fed_or_refused(tmp_path: Path) -> None:

@@ -4,15 +4,20 @@ import numpy as np
 import pytest
 
 from pipeline.artifacts.latency_table import LatencyTable
-from pipeline.errors import UserError
+from pipeline.budget.feasibility import check_feasible
+from pipeline.budget.targets import Demands, make_targets
+from pipeline.errors import PromiseBroken, UserError
 from pipeline.latency.predictor import Predictor
+from pipeline.space.extremes import cheapest_genotype
 from pipeline.space.genotype import genotype_from_record
 from pipeline.space.plan import network_sites
 from pipeline.space.sampling import random_genotype
 from pipeline.space.skeleton import Skeleton
+from pipeline.space.spaces import space_named
 from tests.conftest import pairs
 from tests.latency.made import B_MS, KAPPA, SKELETON, made_table
 
+POOLS = ("max_pool_3x3", "avg_pool_3x3")
 NASBENCH = Skeleton("nasbench201", cells=5, channels=4, resolution=8, classes=3)
 
 
@@ -58,6 +63,63 @@ def test_linear_costs_are_never_below_what_is_executed() -> None:
     pools = [site for site in network_sites(SKELETON, genotype) if site.operation == "max_pool_3x3"]
     saved = predictor.calibration.kappa * sum(column.sites[site.key].p50_ms for site in pools) * 3 / 4
     assert predictor.costs().of(genotype) - predictor.predict(genotype).ms == pytest.approx(saved, rel=1e-9)
+
+
+def merging_predictor(skeleton: Skeleton, pool_share: float = 1.0) -> Predictor:
+    """A runtime that merges equal operations without weights; pools take a share of what the made table says."""
+    table = made_table(skeleton)
+    column = table.column("fp32")
+    sites = {
+        key: time.model_copy(update={"p50_ms": pool_share * time.p50_ms}) if "_pool_" in key else time
+        for key, time in column.sites.items()
+    }
+    entry = column.skeletons[0]
+    merging = entry.model_copy(update={"calibration": entry.calibration.model_copy(update={"merged": True})})
+    changed = column.model_copy(update={"sites": sites, "skeletons": [merging]})
+    return Predictor(table.model_copy(update={"precisions": {"fp32": changed}}), skeleton)
+
+
+@pytest.mark.parametrize("skeleton", [SKELETON, NASBENCH])
+@pytest.mark.parametrize("concentration", [0.05, 0.3, 1.0])
+def test_least_costs_are_never_above_what_is_executed(skeleton: Skeleton, concentration: float) -> None:
+    predictor, generator = merging_predictor(skeleton), np.random.default_rng(0)
+    costs, least = predictor.costs(), predictor.least_costs()
+    for _ in range(50):
+        genotype = random_genotype(skeleton.space, generator, concentration=concentration)
+        assert least.of(genotype) <= predictor.predict(genotype).ms + 1e-12 <= costs.of(genotype) + 2e-12
+
+
+def test_operations_with_weights_are_part_of_the_least() -> None:
+    predictor = merging_predictor(SKELETON)
+    convolutions = 4 * pairs("sep_conv_3x3 0, dil_conv_5x5 1")
+    genotype = genotype_from_record({"space": "darts", "normal": convolutions, "reduce": convolutions})
+    assert predictor.least_costs().of(genotype) == pytest.approx(predictor.predict(genotype).ms, rel=1e-12)
+
+
+def test_where_nothing_is_merged_the_least_is_the_cost() -> None:
+    predictor, genotype = Predictor(made_table(), SKELETON), random_genotype("darts", np.random.default_rng(0))
+    assert predictor.least_costs().of(genotype) == predictor.costs().of(genotype)
+
+
+def test_the_least_is_that_of_a_network_below_the_one_that_seems_cheapest() -> None:
+    """Every node a copy of the first, of the cheapest pools: linear costs count them four times, the runtime once."""
+    predictor, space = merging_predictor(SKELETON, pool_share=0.01), space_named("darts")
+    costs, least = predictor.costs(), predictor.least_costs()
+    pools = [pairs(f"{one} 0, {other} 1") for one in POOLS for other in POOLS]
+    copies = [{"space": "darts", "normal": 4 * normal, "reduce": 4 * reduce} for normal in pools for reduce in pools]
+    found_ms = min(predictor.predict(genotype_from_record(record)).ms for record in copies)
+    assert least.of(cheapest_genotype(space, least)) == pytest.approx(found_ms, rel=1e-12)
+    assert found_ms < costs.of(cheapest_genotype(space, costs))
+
+
+def test_a_budget_between_the_least_and_the_linear_cost_is_not_refused() -> None:
+    predictor, space = merging_predictor(SKELETON, pool_share=0.3), space_named("darts")
+    costs, least = predictor.costs(), predictor.least_costs()
+    linear_ms, least_ms = (one.of(cheapest_genotype(space, one)) for one in (costs, least))
+    targets = make_targets([SKELETON], lambda _: predictor)
+    check_feasible(space, targets, Demands((linear_ms + least_ms) / 2, 50))
+    with pytest.raises(PromiseBroken, match=rf"no network needs less than {least_ms:.3g}\d* ms \(predicted\)"):
+        check_feasible(space, targets, Demands(0.99 * least_ms, 50))
 
 
 def with_entry(table: LatencyTable, entry: object) -> LatencyTable:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pipeline.latency.statistics import Reading, noise_floor, quiet_values, summarize
+from pipeline.latency.statistics import Reading, in_stretches, noise_floor, quiet_values, summarize, tail_interval
 
 
 def test_an_undisturbed_model_has_its_plain_percentiles() -> None:
@@ -73,3 +73,40 @@ def test_a_disturbance_that_lasts_is_noise_and_a_short_one_is_not() -> None:
     assert noise_floor(stretches.tolist()) > 0.03
     assert noise_floor([1.0] * 14) == 1.0, "too few looks say nothing"
     assert noise_floor([1.0]) == 1.0
+
+
+def test_the_fast_end_is_never_above_the_median() -> None:
+    """The CPU clock, which is read outside of the wall clock, may run longer; few calls may lie in two modes."""
+    outside = summarize([Reading(0.010, 0.013)] * 9)
+    assert outside.fast_ms == outside.p50_ms == pytest.approx(0.010)
+    assert outside.steady_ms == 0.013
+    two_modes = summarize([Reading(1.0, 1.0), Reading(10.0, 10.0)])
+    assert two_modes.fast_ms == two_modes.p50_ms == 1.0 < two_modes.steady_ms
+
+
+@pytest.mark.parametrize("percentile", [95, 99])
+def test_the_interval_of_a_tail_is_that_of_an_order_statistic(percentile: int) -> None:
+    """Of n uniform values the q-quantile has the standard error √(q(1 − q)/n), whatever the distribution between."""
+    q, n = percentile / 100, 4000
+    widths = []
+    for seed in range(20):
+        walls = 1.0 + np.random.default_rng(seed).random(n)
+        low, high = tail_interval([Reading(wall, None) for wall in walls], percentile)
+        assert low < 1 + q + 0.01 and high > 1 + q - 0.01
+        widths.append(high - low)
+    assert np.mean(widths) == pytest.approx(2 * 1.96 * np.sqrt(q * (1 - q) / n), rel=0.15)
+
+
+def test_a_stretch_of_slow_calls_widens_the_interval_as_scattered_ones_do_not() -> None:
+    scattered, stretch = np.ones(600), np.ones(600)
+    scattered[::8] = stretch[200:275] = 5.0
+    wide, narrow = (tail_interval([Reading(w, None) for w in walls], 95) for walls in (stretch, scattered))
+    assert tuple(narrow) == (5.0, 5.0) and tuple(wide) == (1.0, 5.0)
+
+
+@pytest.mark.parametrize(("count", "lengths"), [(3, {1}), (20, {1}), (47, {2, 3}), (600, {30})])
+def test_stretches_hold_every_call_once_in_order(count: int, lengths: set[int]) -> None:
+    readings = [Reading(float(i), None) for i in range(count)]
+    parts = in_stretches(readings)
+    assert [reading for part in parts for reading in part] == readings
+    assert {len(part) for part in parts} == lengths and len(parts) == min(20, count)

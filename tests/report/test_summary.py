@@ -1,5 +1,7 @@
 """The closing table says in plain words what a busy machine leaves uncertain."""
 
+from typing import Any
+
 from pipeline.report.summary import summarize
 from tests.artifacts.made import made_card, made_certificate
 
@@ -18,7 +20,7 @@ CARD = made_card(
     budget_ms=0.3,
     percentile=95,
     certificate=CERTIFICATE,
-    measured_ms={"p50": 0.171, "p95": 0.22, "p99": 0.25},
+    measured_ms={"p50": 0.171, "p95": 0.22, "p99": 0.25, "raw_p50": 0.21},
     noise_floor=0.02,
 )
 
@@ -27,7 +29,17 @@ def test_a_quiet_run_has_figures_and_no_reservations() -> None:
     rows = summarize(CARD)
     assert rows["certificate"] == "0.224 ms before training, noise floor 4%"
     assert rows["measured p50 / p95 / p99"] == "0.171 ms / 0.22 ms / 0.25 ms"
-    assert not any("provisional" in value for value in rows.values())
+    assert rows["median of all calls (raw_p50)"] == "0.21 ms"
+    assert not any(doubt in value for doubt in ("provisional", "within the noise") for value in rows.values())
+
+
+def test_a_result_within_the_noise_of_its_budget_is_marked() -> None:
+    near: dict[str, Any] = {"within_noise": True, "measured_interval_ms": (0.281, 0.313)}
+    mark = "; within the noise of the budget: p95 lies between 0.281 ms and 0.313 ms"
+    certificate = CERTIFICATE.model_copy(update=near)
+    rows = summarize(CARD.model_copy(update=near | {"certificate": certificate}))
+    assert rows["budget"] == f"0.3 ms at p95{mark}"
+    assert rows["certificate"].endswith(f"noise floor 4%{mark}")
 
 
 def test_noise_and_a_table_below_its_gate_are_said() -> None:

@@ -7,6 +7,8 @@ import pytest
 
 from pipeline.budget.targets import Demands, make_targets
 from pipeline.errors import PromiseBroken
+from pipeline.latency.statistics import Interval
+from pipeline.latency.target import Measured
 from pipeline.selection.budgets import argmax_seeker, best_seeker
 from pipeline.selection.certification import OverBudget, certify, time_network
 from pipeline.selection.chooser import Chooser
@@ -220,3 +222,13 @@ def test_a_close_call_is_measured_twice_and_the_slower_counts(first_share: float
     assert len(device.calls) == 1 + measured_twice
     slower = 1.03 if measured_twice else 1.0
     assert measured.p50_ms == pytest.approx(slower * first_share * chosen.predicted.ms)
+
+
+def test_a_close_call_is_one_by_the_interval_of_the_promised_percentile() -> None:
+    """p95 is 5 % under its budget: far off by the noise floor of 1 %, close by an interval of 4 % on either side."""
+    pick = make_chooser().choose(Demands(1e6, 50))
+    assert pick is not None
+    for tail, calls in ((None, 1), (Interval(0.912, 0.988), 2)):
+        found = [Measured(0.5, 0.95, 1.0, 0.01, 0.5, tail)] * 2
+        measured = time_network(lambda *_: found.pop(), SMALL, pick.genotype, Demands(1.0, 95), FLOOR)  # noqa: B023
+        assert len(found) == 2 - calls and measured.p95_ms == 0.95

@@ -97,6 +97,29 @@ def test_selection_records_what_argmax_would_have_chosen(tmp_path: Path) -> None
     assert record["score"] > read_json(context.run.selection)["chosen"]["score"]
 
 
+@pytest.mark.parametrize(("share", "marked"), [(0.995, True), (0.985, False)])
+def test_a_certificate_within_the_noise_of_its_budget_is_marked(tmp_path: Path, share: float, marked: bool) -> None:
+    context = make_context(tmp_path)
+    budget_ms = context.config.target.budget_ms
+    run_with(context, FakeDevice(lambda ms: share * budget_ms))
+    certificate = read_json(context.run.certificate)
+    assert certificate["fits"] is True and certificate["within_noise"] is marked
+    assert certificate["measured_interval_ms"] == pytest.approx([0.99 * share * budget_ms, 1.01 * share * budget_ms])
+
+
+@pytest.mark.parametrize(("share", "warned"), [(0.0, True), (0.6, False)])
+def test_a_cell_that_scores_below_a_random_one_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], share: float, warned: bool
+) -> None:
+    """A search that favours convolutions, under a budget without any and under a generous one."""
+    context = make_context(tmp_path, target={"budget_ms": 1.0001 * budget_at(share)})
+    alphas = [torch.tensor([["conv" in name for name in kind.operations]] * len(kind.edges)) for kind in DARTS.kinds]
+    prices = tuple(torch.ones(alpha.shape) for alpha in alphas)
+    context.write(Alphas(DARTS, "off", tuple(alpha.float() for alpha in alphas), prices))
+    run_with(context, FakeDevice(lambda ms: ms))
+    assert ("scores below a random one" in capsys.readouterr().err) is warned
+
+
 def test_noise_and_an_unvalidated_table_make_a_certificate_provisional(tmp_path: Path) -> None:
     context = make_context(tmp_path, target={"max_noise_floor": 0.25})
     run_with(context, FakeDevice(lambda ms: ms, [0.1]))

@@ -85,6 +85,6 @@ def test_the_kit_of_a_configuration_comes_back_as_its_table(tmp_path: Path) -> N
 
 def test_later_stages_look_for_the_table_of_the_backend_that_measured_it(tmp_path: Path) -> None:
     context = make_context(tmp_path, profile={"backend": "torch"})
-    assert open_target(context).fingerprint.runtime == "torch"
+    assert open_target(context).device.fingerprint.runtime == "torch"
     assert "torch" in table_path(context).name
     assert "onnxruntime" in table_path(make_context(tmp_path)).name

@@ -12,7 +12,7 @@ from pipeline.artifacts.network import ChosenNetwork
 from pipeline.artifacts.trained import Trained
 from pipeline.config import ComputeConfig, Config, DataConfig, RetrainConfig, TargetConfig
 from pipeline.errors import PromiseBroken, UserError
-from pipeline.latency.measured import Measured
+from pipeline.latency.target import Measured
 from pipeline.presets import preset
 from pipeline.rundir import RunDir, write_json
 from pipeline.space.genotype import Genotype, genotype_from_record
@@ -110,7 +110,12 @@ def test_a_transferred_genotype_gets_its_own_certificate(tmp_path: Path) -> None
     transfer(context, Clock(NOISY, GOOD))
     network, certificate = context.read(ChosenNetwork), context.read(Certificate)
     assert network.is_of(context.target_skeleton, genotype_from_record(DARTS_V2_RECORD))
-    assert certificate.require_of(network).measured_ms.model_dump() == {"p50": 0.9, "p95": 1.1, "p99": 1.2}
+    assert certificate.require_of(network).measured_ms.model_dump() == {
+        "p50": 0.9,
+        "p95": 1.1,
+        "p99": 1.2,
+        "raw_p50": None,
+    }
     assert certificate.predicted_ms is None and not certificate.provisional
     assert not context.run.selection.exists()
 

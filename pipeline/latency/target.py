@@ -1,0 +1,180 @@
+"""The target machine: the one way to time a network or a file, and the one rule for what fits.
+
+A network *fits* when its measured latency, at the percentile that was promised, is at most the budget. A measurement
+is never exact: where its interval holds the budget, the result is marked as within the noise of it.
+"""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+from pipeline.config import TargetConfig
+from pipeline.console import progress_bar, say
+from pipeline.errors import PromiseBroken
+from pipeline.latency.devices import open_device
+from pipeline.latency.measure import CAREFUL, Device, Effort, Journal, measure_models
+from pipeline.latency.models import make_network, make_sentinel
+from pipeline.latency.statistics import Interval, Reading, Timing, tail_interval
+from pipeline.space.genotype import Genotype
+from pipeline.space.skeleton import Skeleton
+
+# Noisier than this, a figure is provisional: it holds only until a better one is made.
+FIRM_NOISE_FLOOR = 0.05
+P50_MEANS = (
+    "p50 is the median of undisturbed calls, which repeats from day to day; raw_p50 is the median of all calls as they "
+    "came, and what a loop of your own shows while other work shares the machine"
+)
+_PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)
+# Rounds over those of the effort until a tail is known, and calls that must lie beyond its percentile.
+_LONGER, _CALLS_BEYOND = (1, 2, 4), 10
+
+
+class Measured(NamedTuple):
+    """Latency of one call on the wall clock. `noise_floor` is half the 95 % interval of p50, as a share of it.
+
+    p50 is that of undisturbed calls, the rest is of all calls. What was looked up, not timed, has no more than that.
+    """
+
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float
+    noise_floor: float
+    raw_p50_ms: float | None = None
+    p95_interval_ms: Interval | None = None
+    p99_interval_ms: Interval | None = None
+
+    def at(self, percentile: int) -> float:
+        """The latency at 50, 95 or 99."""
+        return {50: self.p50_ms, 95: self.p95_ms, 99: self.p99_ms}[percentile]
+
+    def interval_ms(self, percentile: int) -> Interval:
+        """The 95 % interval of a percentile: that of its own calls, and no narrower than the noise floor."""
+        at_ms, own = self.at(percentile), {95: self.p95_interval_ms, 99: self.p99_interval_ms}.get(percentile)
+        low, high = at_ms * (1 - self.noise_floor), at_ms * (1 + self.noise_floor)
+        return Interval(min(low, own.low), max(high, own.high)) if own else Interval(low, high)
+
+    def noise_at(self, *percentiles: int) -> float:
+        """Half the interval as a share of the latency, at the percentile of those where it is largest."""
+        intervals = {percentile: self.interval_ms(percentile) for percentile in percentiles if percentile != 50}
+        tails = [(high - low) / 2 / self.at(percentile) for percentile, (low, high) in intervals.items()]
+        return max([self.noise_floor, *tails])
+
+    def keeps(self, budget_ms: float, percentile: int) -> bool:
+        """The one rule for "fits"."""
+        return bool(self.at(percentile) <= budget_ms)
+
+    def is_within_noise_of(self, budget_ms: float, percentile: int) -> bool:
+        """Whether another measurement may well fall on the other side of the budget."""
+        low, high = self.interval_ms(percentile)
+        return bool(low <= budget_ms < high)
+
+    def record(self) -> dict[str, Any]:
+        return {"p50": self.p50_ms, "p95": self.p95_ms, "p99": self.p99_ms, "raw_p50": self.raw_p50_ms}
+
+    def record_beside(self, budget_ms: float, percentile: int) -> dict[str, Any]:
+        """As certificates and model cards hold it: the noise floor and the interval are those of the percentile."""
+        return {
+            "measured_ms": self.record(),
+            "measured_interval_ms": list(self.interval_ms(percentile)),
+            "noise_floor": self.noise_at(percentile),
+            "within_noise": self.is_within_noise_of(budget_ms, percentile),
+        }
+
+
+@dataclass(frozen=True)
+class TargetMachine:
+    """Where the model will run, how fast it is known to run the sentinel, and how well latencies must be known."""
+
+    device: Device
+    sentinel_ms: float | None = None
+    percentiles: tuple[int, ...] = (50,)
+    max_noise_floor: float = FIRM_NOISE_FLOOR
+    effort: Effort = CAREFUL
+
+    @classmethod
+    def of(cls, target: TargetConfig, backend: str, sentinel_ms: float | None = None) -> Self:
+        """The machine that [target] describes, with the backend of [profile]."""
+        device = open_device(target.device, target.threads, target.batch, backend)
+        return cls(device, sentinel_ms, (target.percentile,), target.max_noise_floor)
+
+    @cached_property
+    def _sentinel(self) -> Any:
+        return make_sentinel(self.device)
+
+    def time_network(self, skeleton: Skeleton, genotype: Genotype) -> Measured:
+        """The latency of a network with random weights."""
+        return self.time([make_network(self.device, skeleton, genotype)])[0]
+
+    def time(self, models: Sequence[Any], journal: Journal | None = None) -> list[Measured]:
+        """One result per model (files, or what else the device takes), in interleaved rounds so that they compare.
+
+        Tails need more calls than a median: rounds are added until their intervals are as narrow as the noise floor
+        must be, or four times as many have not helped. `journal` gets all readings, under "0", "1" ….
+        """
+        journal, named = Journal() if journal is None else journal, {str(i): model for i, model in enumerate(models)}
+        found: list[Measured] = []
+        with progress_bar() as bar:
+            task = bar.add_task("timing on the target", total=100, note="")
+            for longer in _LONGER:
+                effort = replace(self.effort, rounds=longer * self._rounds)
+                measurement = measure_models(
+                    self.device,
+                    named,
+                    self._sentinel,
+                    effort,
+                    journal,
+                    lambda _, share: bar.update(task, completed=round(100 * share)),
+                )
+                noise = measurement.noise_beside(self.sentinel_ms)
+                found = [_summarize(measurement.timings[name], journal.readings[name], noise) for name in named]
+                worst = max(one.noise_at(*self.percentiles) for one in found)
+                if worst <= self.max_noise_floor or noise > self.max_noise_floor:
+                    break  # more calls make no machine quieter
+                bar.update(task, note=f"known to ± {worst:.0%}")
+        return found
+
+    @property
+    def _rounds(self) -> int:
+        """Those of the effort, or as many as the tails need."""
+        tail = max(self.percentiles)
+        calls = _CALLS_BEYOND * 100 / (100 - tail) if tail > 50 else 0
+        return max(self.effort.rounds, math.ceil(calls / self.effort.calls))
+
+
+def _summarize(timing: Timing, readings: Sequence[Reading], noise_floor: float) -> Measured:
+    tails = (tail_interval(readings, percentile) for percentile in (95, 99))
+    return Measured(timing.p50_ms, timing.p95_ms, timing.p99_ms, noise_floor, timing.raw_p50_ms, *tails)
+
+
+def measure_quietly(
+    measure: Callable[[], Measured],
+    percentiles: Sequence[int],
+    max_noise_floor: float,
+    pause: Callable[[float], None] = time.sleep,
+) -> Measured:
+    """The first measurement in which the percentiles are known well enough, or the best known of six, ever later."""
+    best = measure()
+    for pause_s in _PAUSES_S:
+        noise = best.noise_at(*percentiles)
+        if noise <= max_noise_floor:
+            break
+        say(f"noise floor {noise:.1%}, {max_noise_floor:.1%} allowed: timed again in {pause_s:g} s")
+        pause(pause_s)
+        best = min(best, measure(), key=lambda measured: measured.noise_at(*percentiles))
+    return best
+
+
+def certain(measured: Measured, percentile: int, max_noise_floor: float) -> Measured:
+    """The measurement, refused when the machine was too noisy for it to certify anything."""
+    noise = measured.noise_at(percentile)
+    if noise > max_noise_floor:
+        low, high = measured.interval_ms(percentile)
+        raise PromiseBroken(
+            f"the machine is too noisy to certify a latency: p{percentile} lies between {low:.3g} and {high:.3g} ms, "
+            f"a noise floor of {noise:.1%} at best where [target] max_noise_floor allows {max_noise_floor:.1%}; "
+            "stop other work and try again, or raise it (the certificate is then marked provisional)"
+        )
+    return measured
