@@ -4,9 +4,9 @@ import os
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
+from pipeline.data.decode import SUFFIXES
 from pipeline.errors import UserError
 
-_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".ppm", ".pgm", ".pbm", ".tif", ".tiff", ".webp"})
 _PARTS = {
     **dict.fromkeys(("train", "training"), "train"),
     **dict.fromkeys(("val", "valid", "validation"), "validation"),
@@ -75,7 +75,7 @@ def _walk(root: Path) -> list[PurePath]:
         for folder, subfolders, files in os.walk(root, onerror=_raise, followlinks=True):
             here = Path(folder)
             subfolders[:] = [name for name in subfolders if not name.startswith(".") and not _loops(here / name)]
-            images = [name for name in files if not name.startswith(".") and PurePath(name).suffix.lower() in _SUFFIXES]
+            images = [name for name in files if not name.startswith(".") and PurePath(name).suffix.lower() in SUFFIXES]
             names += [(here / name).relative_to(root) for name in images]
     except OSError as error:
         raise UserError(f"cannot read {error.filename}: {error.strerror} ([data] path)") from None

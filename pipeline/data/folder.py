@@ -1,7 +1,9 @@
 """Image folders, decoded when needed and kept in memory when they fit."""
 
 import os
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -11,7 +13,7 @@ from rich.progress import track
 from torch import Tensor
 
 from pipeline.config import DataConfig
-from pipeline.data.decode import decode, read_image
+from pipeline.data.decode import ImageRefused, decode, read_image
 from pipeline.data.files import list_images
 from pipeline.data.pool import Given, Pool, hash_files
 from pipeline.errors import UserError
@@ -39,7 +41,8 @@ class FileImages:
         return torch.stack([self._decode(index) for index in indices.tolist()])
 
     def original(self, index: int) -> Image.Image:
-        return read_image(self.files[index]).convert("RGB")
+        with _refusing():
+            return read_image(self.files[index]).convert("RGB")
 
     def prepare(self) -> None:
         """Decode everything if it fits, so that a damaged file is found before hours of training, not amid them."""
@@ -67,7 +70,17 @@ class FileImages:
         return pixels
 
     def _decode(self, index: int) -> Tensor:
-        return torch.tensor(decode(self.files[index], self.resolution, self.channels == 3))
+        with _refusing():
+            return torch.tensor(decode(self.files[index], self.resolution, self.channels == 3))
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """The decoder knows nothing of this package; its refusals are the user's to mend."""
+    try:
+        yield
+    except ImageRefused as error:
+        raise UserError(str(error)) from None
 
 
 def load_folder(config: DataConfig, root: Path) -> Pool:

@@ -1,15 +1,15 @@
 """Making an export: everything is written beside the previous one, checked, and put in its place only if it holds."""
 
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.utils.data import Subset
 
+from pipeline.data import decode
+from pipeline.data.normalization import to_floats
 from pipeline.deploy.clauses import CLAUSES
 from pipeline.deploy.contract import Export, Limits, check_contract
 from pipeline.deploy.deployed import Deployed
@@ -21,7 +21,7 @@ from pipeline.deploy.measured import Measure
 from pipeline.deploy.model_card import describe_model, describe_origin, make_card, read_card, to_metadata
 from pipeline.deploy.quantize import Decision, Rating, decide, quantize
 from pipeline.onnx_file import write_deployed
-from pipeline.rundir import RunDir, write_json, writing
+from pipeline.rundir import RunDir, write_json, write_text, writing
 from pipeline.training.trained import Trained
 
 _CALIBRATION_IMAGES = 256
@@ -68,10 +68,18 @@ def assemble(order: Order) -> dict[str, Any]:
         )
         verdicts = check_contract(export, CLAUSES)
         int8 = _try_int8(order, export) if order.int8 else None
-        with writing(folder / "predict.py") as part:
-            shutil.copyfile(Path(__file__).with_name("predict_script.py"), part)
+        write_text(folder / "predict.py", predict_source())
         write_json(folder / "model.json", make_card(owner_of(order.run), description, export, verdicts, int8))
         return read_card(folder)
+
+
+def predict_source() -> str:
+    """predict.py: the script, with the text of the decoding that training used where it imports that."""
+    script = Path(__file__).with_name("predict_script.py").read_text(encoding="utf-8")
+    decoding = Path(decode.__file__).read_text(encoding="utf-8")
+    before, line, after = script.partition("from pipeline.data.decode import SUFFIXES, ImageRefused, decode\n")
+    assert line
+    return f"{before}# how training reads an image file, word for word\n{decoding}{after}"
 
 
 def _try_int8(order: Order, export: Export) -> dict[str, Any]:
@@ -110,4 +118,4 @@ def _calibration(order: Order) -> Iterator[Tensor]:
     count = len(order.train)  # type: ignore[arg-type]
     chosen = range(0, count, max(1, count // _CALIBRATION_IMAGES))[:_CALIBRATION_IMAGES]
     for images, _ in batches(Subset(order.train, chosen), "calibrating int8"):
-        yield images if order.uint8_input else images.to(torch.float32) / 255
+        yield images if order.uint8_input else to_floats(images)

@@ -7,6 +7,7 @@ import torch
 
 from pipeline.console import say
 from pipeline.data import ImageData, ImageSet
+from pipeline.data.normalization import Normalization
 from pipeline.data.splits import cut
 from pipeline.errors import UserError
 from pipeline.report.pictures.training import draw_all
@@ -19,7 +20,7 @@ from pipeline.stages.context import Context
 from pipeline.training.job import Job, Outcome
 from pipeline.training.loop import clear_checkpoints, train
 from pipeline.training.measures import Measures, measure, predict
-from pipeline.training.step import Normalization, model_of, seed_all
+from pipeline.training.step import model_of, seed_all
 from pipeline.training.trained import save_trained
 
 # settings that change how long training takes, but not what comes out of it

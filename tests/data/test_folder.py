@@ -11,7 +11,7 @@ from PIL import Image
 
 from pipeline.config import DataConfig
 from pipeline.data import batches, load_data
-from pipeline.data.decode import decode
+from pipeline.data.decode import ImageRefused, decode
 from pipeline.data.folder import FileImages
 from pipeline.data.pool import hash_files
 from pipeline.errors import UserError
@@ -241,5 +241,5 @@ def test_files_that_are_no_images_are_named_from_a_worker_too(tmp_path: Path, co
 
 def test_floating_point_pixels_are_refused(tmp_path: Path) -> None:
     Image.fromarray(np.zeros((8, 8), dtype=np.float32)).save(tmp_path / "float.tif")
-    with pytest.raises(UserError, match="floating-point"):
+    with pytest.raises(ImageRefused, match="floating-point"):
         decode(tmp_path / "float.tif", 8, colour=False)

@@ -8,11 +8,12 @@ import torch
 
 from pipeline.config import DataConfig, RetrainConfig
 from pipeline.data import ImageData, load_data
+from pipeline.data.normalization import Normalization
 from pipeline.space.genotype import genotype_from_record
 from pipeline.space.network import Network
 from pipeline.space.skeleton import Skeleton
 from pipeline.training.job import Job
-from pipeline.training.step import Normalization, seed_all
+from pipeline.training.step import seed_all
 from tests.conftest import DARTS_V2_RECORD
 
 CPU = torch.device("cpu")

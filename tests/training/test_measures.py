@@ -8,9 +8,9 @@ import torch
 from sklearn.metrics import confusion_matrix, log_loss, recall_score, top_k_accuracy_score
 from torch import nn
 
+from pipeline.data.normalization import Normalization
 from pipeline.report.pictures.training import draw_all
 from pipeline.training.measures import Predictions, measure, predict
-from pipeline.training.step import Normalization
 from tests.training.material import CPU, digits
 
 

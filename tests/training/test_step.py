@@ -7,9 +7,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from pipeline.data.normalization import Normalization
 from pipeline.errors import UserError
 from pipeline.training.precision import Precision, choose_precision
-from pipeline.training.step import Model, Normalization, Outputs, Stepper, model_of, plain_model
+from pipeline.training.step import Model, Outputs, Stepper, model_of, plain_model
 from tests.training.material import CPU, make_network, recipe
 
 IMAGES, LABELS = torch.rand(8, 1, 8, 8, generator=torch.Generator().manual_seed(0)), torch.arange(8)
