@@ -17,6 +17,7 @@ from pipeline.budget.integer_programme import Programme
 from pipeline.budget.limits import Limit
 from pipeline.latency.predictor import Predictor
 from pipeline.latency.table import read_table
+from pipeline.presets import render_preset
 from pipeline.space.alphas import Alphas, read_alphas
 from pipeline.space.choices import genotype_of as genotype_from_choices
 from pipeline.space.extremes import cheapest_genotype
@@ -65,7 +66,7 @@ def pipeline(project: Path, *arguments: str) -> str:
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("project")
-    text = (ROOT / "pipeline.toml").read_text()
+    text = render_preset("digits", full=True)
     for old, new in SMALLER.items():
         assert old in text, old
         text = text.replace(old, new)

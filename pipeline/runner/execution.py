@@ -34,7 +34,7 @@ def run_stage(context: Context, stage: Stage, force: bool = False) -> None:
         elif not list(changes_since(context, stage)):
             say(f"✓ {stage.name}: {_UP_TO_DATE}; --force runs it again")
             return
-        _run_locked(context, stage)
+        _run_locked(context, stage, with_images="data" in stage.reads or not context.config.data.classes)
 
 
 def run_all(context: Context) -> None:
@@ -46,7 +46,7 @@ def run_all(context: Context) -> None:
             changes = list(changes_since(context, stage))
             if changes:
                 say(f"▶ {stage.name}: {'; '.join(changes)}")
-                _run_locked(context, stage)
+                _run_locked(context, stage, with_images=True)
             else:
                 say(f"✓ {stage.name}: {_UP_TO_DATE}")
 
@@ -63,13 +63,16 @@ def _module(stage: Stage) -> ModuleType:
     return importlib.import_module(f"pipeline.stages.{stage.name}")
 
 
-def _run_locked(context: Context, stage: Stage) -> None:
+def _run_locked(context: Context, stage: Stage, with_images: bool) -> None:
     inputs = require(context, stage.reads)
+    if with_images:
+        context.data.pool.images.prepare()  # damaged ones are found before hours of work, and before anything changes
     context.run.record(stage.name).unlink(missing_ok=True)  # what is being replaced is no longer up to date
     heading = f"The resolved configuration of the run {context.run.name}."
     write_text(context.run.config, render_config(context.config, heading))
     write_json(context.run.environment, describe_environment(context))
-    write_json(context.run.splits, context.data.split_record())
+    if with_images:
+        write_json(context.run.splits, context.data.split_record())
     _module(stage).run(context)
     record = {
         "stage": stage.name,

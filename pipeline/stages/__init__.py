@@ -38,7 +38,7 @@ _LIMITS = (
 )
 
 STAGES: tuple[Stage, ...] = (
-    Stage("profile", ("profile", "data.resolution", "data.colour", *_MACHINE, *_SPACE), ("data",), ("table",)),
+    Stage("profile", ("profile", "data.resolution", "data.colour", *_MACHINE, *_SPACE), (), ("table",)),
     Stage("search", ("data", "compute", "search", *_SPACE, *_LIMITS), ("data", "table"), ("alphas",)),
     Stage(
         "discretize",
