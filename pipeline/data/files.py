@@ -51,6 +51,13 @@ def list_images(root: Path) -> Listing:
     return listing if listing.test else Listing(listing.train, [], listing.validation)
 
 
+def find_empty_folders(files: list[Path]) -> list[Path]:
+    """Folders beside those that hold the files, without any of them in or below: classes that were forgotten."""
+    full = {folder for file in files for folder in file.parents}
+    beside = (folder for place in {file.parent.parent for file in files} for folder in place.iterdir())
+    return sorted(path for path in beside if path.is_dir() and path not in full and not path.name.startswith("."))
+
+
 def _label(root: Path, names: list[PurePath], depth: int) -> list[ImageFile]:
     """The class of each file, from its path without the first `depth` folders."""
     homes = {PurePath(*name.parts[depth:-1]) for name in names}
