@@ -8,6 +8,7 @@ import sys
 import venv
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,6 +30,7 @@ import runpy, sys
 import numpy as np, onnxruntime, PIL.Image
 sys.modules["pipeline"] = sys.modules["torch"] = None  # importing either fails from here on
 from pathlib import Path
+from typing import Any
 script = runpy.run_path(sys.argv[1])
 colour = sys.argv[3] == "3"
 np.save(sys.argv[2], np.stack([script["decode"](Path(name), {RESOLUTION}, colour) for name in sys.argv[4:]]))
@@ -44,7 +46,7 @@ def make_pictures(folder: Path) -> list[Path]:
     photo = Image.fromarray(random.integers(0, 256, (75, 100, 3), dtype=np.uint8)).resize((1600, 1200))
     turned = Image.Exif()
     turned[0x0112] = 6
-    pictures = {
+    pictures: dict[str, tuple[Image.Image, dict[str, Any]]] = {
         "rgb.png": (rgb, {}),
         "rgba.png": (rgba, {}),
         "grey.png": (rgb.convert("L"), {}),
