@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,10 +39,10 @@ def commands(lines: list[str]) -> list[list[str]]:
 
 
 def test_every_command_and_flag_of_the_readme_exists() -> None:
-    known = typer.main.get_command(app)
+    known: Any = typer.main.get_command(app)
     checked = 0
     for words in commands([*SHELL, *INLINE]):
-        command = known.get_command(None, words[0]) if words else known  # type: ignore[attr-defined,arg-type]
+        command = known.commands[words[0]] if words else known
         assert command is not None, words
         flags = {flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts)}
         assert {word for word in words if word.startswith("--")} <= flags, words

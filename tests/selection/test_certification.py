@@ -94,7 +94,7 @@ def test_operations_that_are_merged_leave_room_that_is_used() -> None:
     """The programme counts each of them; what is predicted and measured is a third less."""
 
     class Merging(FakePredictor):
-        def predict(self, genotype):  # type: ignore[no-untyped-def]
+        def predict(self, genotype):
             ms = super().predict(genotype).ms / 1.5
             return super().predict(genotype)._replace(ms=ms)
 
