@@ -57,8 +57,8 @@ _PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "quick": {
         "data": {"format": "folder", "path": "images", "resolution": 48, "colour": True, "augment": "crop-flip"},
         "target": {"budget_ms": 2.0},
-        "search": {"batch_size": 32, "epochs": 15},
-        "retrain": {"epochs": 50, "holdout_share": 0.1},
+        "search": {"batch_size": 32, "epochs": 25},
+        "retrain": {"epochs": 100, "holdout_share": 0.1},
     },
     "folder": {
         "data": {"format": "folder", "path": "images", "resolution": 64, "colour": True, "augment": "crop-flip"},
