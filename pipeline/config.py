@@ -179,6 +179,7 @@ class SearchConfig(Section):
 class DiscretizeConfig(Section):
     """How the cell is cut out of the search result."""
 
+    essential = ("evidence_minutes",)
     rule: Literal["best", "argmax"] = "best"
     """best: the highest score that fits all limits; argmax: the classic strongest inputs, refused when over budget."""
     max_rounds: Count = 5

@@ -58,7 +58,8 @@ _PRESETS: dict[str, dict[str, dict[str, Any]]] = {
         "data": {"format": "folder", "path": "images", "resolution": 48, "colour": True, "augment": "crop-flip"},
         "target": {"budget_ms": 2.0},
         "search": {"batch_size": 32, "epochs": 25},
-        "retrain": {"epochs": 100, "holdout_share": 0.1},
+        "discretize": {"evidence_minutes": 8.0, "evidence_steps": 200},
+        "retrain": {"epochs": 80, "holdout_share": 0.1},
     },
     "folder": {
         "data": {"format": "folder", "path": "images", "resolution": 64, "colour": True, "augment": "crop-flip"},

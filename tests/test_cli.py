@@ -17,7 +17,7 @@ from pipeline.presets import PRESET_NAMES, render_preset
 from tests.conftest import DARTS_V2_RECORD
 
 ROOT = Path(__file__).parent.parent
-COMMANDS = ("init", "check", "profile", "search", "discretize", "retrain", "export", "run", "inspect", "bench")
+COMMANDS = ("init", "check", "profile", "search", "discretize", "retrain", "export", "run", "inspect", "bench", "rank")
 
 
 class Done(NamedTuple):

@@ -27,7 +27,7 @@ SMALLER: dict[str, dict[str, object]] = {
     "target": {"cells": 3, "channels": 4, "max_noise_floor": 0.99},
     "profile": {"rounds": 2, "calibration_networks": 4, "validate_networks": 3},
     "search": {"channels": 2, "epochs": 1, "batch_size": 8, "allow_unvalidated": "true"},
-    "discretize": {"untrained_samples": 4, "untrained_asks": 4},
+    "discretize": {"evidence_minutes": 0.01, "evidence_steps": 5, "evaluations": 4},
     "retrain": {"epochs": 1, "batch_size": 16},
 }
 

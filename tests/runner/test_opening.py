@@ -1,9 +1,9 @@
 from pathlib import Path
 
 import pytest
-from pipeline.stages.opening import open_run
 
 from pipeline.errors import UserError
+from pipeline.runner.opening import open_run
 
 
 def test_an_unknown_space_is_refused_before_anything_else(tmp_path: Path) -> None:
