@@ -29,4 +29,4 @@ test-slow: setup
 
 bench: setup
 	@echo "Each benchmark prints its tables; benchmarks/RESULTS.md says which command made which figure:"
-	@ls benchmarks/*.py | sed 's|^|  $(BIN)/python |'
+	@grep -l '^if __name__' benchmarks/*.py | sed 's|/|.|; s|^|  $(BIN)/python -m |; s|\.py$$||'

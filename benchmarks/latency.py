@@ -1,8 +1,8 @@
 """How well latency is predicted: random networks outside the fit, beside the sum of single-operation medians.
 
-    python benchmarks/latency.py --cells 8 --channels 16                 # profile, validate on 100 networks, print
-    python benchmarks/latency.py --cells 8 --channels 16 --out later     # the same again, half an hour later
-    python benchmarks/latency.py --compare FOLDER_A FOLDER_B             # repeatability of the sites of two profiles
+    python -m benchmarks.latency --cells 8 --channels 16                 # profile, validate on 100 networks, print
+    python -m benchmarks.latency --cells 8 --channels 16 --out later     # the same again, half an hour later
+    python -m benchmarks.latency --compare FOLDER_A FOLDER_B             # repeatability of the sites of two profiles
 
 A stopped run goes on where it was: everything is kept in the folder given by --out.
 """

@@ -25,6 +25,7 @@ from pipeline.artifacts.network import ChosenNetwork
 from pipeline.config import DataConfig, RetrainConfig
 from pipeline.console import say
 from pipeline.data import Batch, ImageData, batches, load_data
+from pipeline.data.normalization import Normalization
 from pipeline.latency.devices import open_device
 from pipeline.latency.measure import Effort
 from pipeline.resumable.checkpoint import hash_of
@@ -36,7 +37,7 @@ from pipeline.training.job import Job
 from pipeline.training.loop import train
 from pipeline.training.measures import measure, predict
 from pipeline.training.precision import Precision
-from pipeline.training.step import Model, Normalization, Stepper, model_of, plain_model, seed_all
+from pipeline.training.step import Model, Stepper, model_of, plain_model, seed_all
 
 CPU = torch.device("cpu")
 Step = Callable[[Tensor, Tensor], object]

@@ -9,12 +9,14 @@ import typer
 from pipeline.config import Config
 from pipeline.errors import PipelineError, UserError
 from pipeline.openmp import settle_waiting
+from pipeline.presets import PRESET_NAMES
 from pipeline.rundir import DEFAULT_RUN, RunDir
 
 app = typer.Typer(
-    no_args_is_help=True,
+    invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # which would take [data] in a help text for markup
     help="Find, train and export the best network that keeps to a latency budget measured on your own machine.",
 )
 
@@ -39,6 +41,21 @@ Flags = dict[str, dict[str, Any]]
 CONFIG_FILE = Path("pipeline.toml")
 
 
+@app.callback()
+def start(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    """What is asked of no command."""
+    if version:
+        from importlib.metadata import version as version_of
+
+        sys.stdout.write(f"latency-pipeline {version_of('latency-pipeline')}\n")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        sys.stdout.write(context.get_help() + "\n")
+
+
 def _stage(name: str, config: Path, run: str, force: bool, flags: Flags) -> RunDir:
     from pipeline.runner.execution import run_stage
     from pipeline.runner.opening import open_run
@@ -51,14 +68,25 @@ def _stage(name: str, config: Path, run: str, force: bool, flags: Flags) -> RunD
 
 @app.command()
 def init(
-    preset: Annotated[str, typer.Option(help="digits, cifar10, cifar100, imagenet-mobile or folder.")] = "digits",
+    preset: Annotated[str, typer.Option(help=f"One of {', '.join(PRESET_NAMES)}.")] = "digits",
     config: ConfigFile = CONFIG_FILE,
-    force: Annotated[bool, typer.Option(help="Replace an existing file.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Write every setting, not only those that users touch.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
     """Write a commented pipeline.toml."""
     from pipeline.presets import write_preset
 
-    write_preset(preset, config, force)
+    write_preset(preset, config, force, full)
+
+
+@app.command()
+def check(config: ConfigFile = CONFIG_FILE, run: RunName = DEFAULT_RUN, json: AsJson = False) -> None:
+    """Look at the data: damaged images, classes, splits, duplicates."""
+    from pipeline.data.check import check_data
+    from pipeline.report.data import report_check
+    from pipeline.runner.opening import open_run
+
+    report_check(check_data(open_run(config, run, {}).data), json)
 
 
 @app.command()
@@ -74,7 +102,7 @@ def profile(
     from_kit: Annotated[Path | None, typer.Option(help="Make the table from what a kit has measured.")] = None,
     force: Force = False,
 ) -> None:
-    """Time every candidate operation on the target into a latency table."""
+    """Time every candidate operation on the target."""
     columns = None if precision is None else precision.split(",")
     settings = {"validate_networks": validate, "precision": columns, "backend": backend}
     flags: Flags = {"target": {"device": device, "threads": threads}, "profile": settings}
@@ -145,7 +173,7 @@ def discretize(
     rule: Annotated[str | None, setting("discretize", "rule")] = None,
     force: Force = False,
 ) -> None:
-    """Cut out the best cell that fits, and measure it before it is trained."""
+    """Choose the best cell that fits, measured before it is trained."""
     from pipeline.config_file import budget_flags
 
     target, several = budget_flags(budget_ms)
@@ -234,7 +262,7 @@ def inspect(
     json: AsJson = False,
     config: ConfigFile = CONFIG_FILE,
 ) -> None:
-    """Print parameters, multiply-adds, predicted and measured latency of a network."""
+    """Print size, multiply-adds and latency of a network."""
     from pipeline.config_file import read_config
     from pipeline.console import print_result
     from pipeline.report.inspection import Size, inspect_file, inspect_run

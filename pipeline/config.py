@@ -1,9 +1,10 @@
 """The configuration: one frozen model per section of pipeline.toml, unknown keys refused.
 
 The docstring under a field is its only description: it becomes `--help` and the comment in the generated file.
+`essential` names what users touch, which `pipeline init` writes; all else has a default and appears with `--full`.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -25,6 +26,7 @@ class Section(BaseModel):
     """A section of the file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
+    essential: ClassVar[tuple[str, ...]] = ()
 
     def effective(self) -> dict[str, Any]:
         """The settings that results depend on, as JSON keeps them: all but those marked WITHOUT_EFFECT."""
@@ -35,6 +37,7 @@ class Section(BaseModel):
 class DataConfig(Section):
     """What is learned: images and their labels."""
 
+    essential = ("format", "path", "resolution", "colour", "augment")
     format: Literal["digits", "npz", "folder", "idx", "cifar10", "cifar100"] = "digits"
     """digits (built in), npz (x_train, y_train, x_test, y_test), folder (a sub-folder per class, below
     train and test if there are such), idx (MNIST files), cifar10 or cifar100 (python batches)."""
@@ -44,6 +47,8 @@ class DataConfig(Section):
     """Images are cropped to their centre square and resized to this many pixels."""
     colour: bool = False
     """Three channels instead of one; grey images are repeated, colour images converted."""
+    classes: CountOrZero = 0
+    """Number of classes, with which `pipeline profile` needs no images; 0 counts those of the data."""
     validation_share: Share = 0.5
     """Share of the training images that the architecture is judged on during the search; not used if the data
     has train, val and test folders."""
@@ -55,10 +60,15 @@ class DataConfig(Section):
     class_names: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Names of the classes in order of their labels; empty takes those of the data (folder names, or numbers)."""
 
+    @property
+    def in_channels(self) -> int:
+        return 3 if self.colour else 1
+
 
 class ComputeConfig(Section):
     """Where we search and train; the target machine is [target]."""
 
+    essential = ("device",)
     device: str = "auto"
     """auto (CUDA if there), cpu, cuda or cuda:N."""
     threads: CountOrZero = 0
@@ -74,6 +84,7 @@ class ComputeConfig(Section):
 class TargetConfig(Section):
     """The machine, the network around the cells, and the limits it must keep."""
 
+    essential = ("device", "threads", "cells", "channels", "budget_ms")
     device: str = "cpu"
     """Where the model will run: cpu, cuda or cuda:N."""
     threads: Count = 1
@@ -127,6 +138,7 @@ class ProfileConfig(Section):
 class SearchConfig(Section):
     """The constrained search: T weight steps, then one architecture step along the hypergradient."""
 
+    essential = ("epochs",)
     method: Method = "idarts"
     """How the architecture gradient is computed: idarts, darts, first-order, t1t2, cg, reverse or truncated."""
     cells: Count = 3
@@ -175,6 +187,7 @@ class SearchConfig(Section):
 class DiscretizeConfig(Section):
     """How the cell is cut out of the search result."""
 
+    essential = ("evidence_minutes",)
     rule: Literal["best", "argmax"] = "best"
     """best: the highest score that fits all limits; argmax: the classic strongest inputs, refused when over budget."""
     max_rounds: Count = 5
@@ -200,6 +213,7 @@ class DiscretizeConfig(Section):
 class RetrainConfig(Section):
     """Training of the stacked network."""
 
+    essential = ("epochs",)
     epochs: Count = 60
     """Passes over all training images (architecture validation included)."""
     holdout_share: Share = 0.0
@@ -249,6 +263,7 @@ class RetrainConfig(Section):
 class ExportConfig(Section):
     """The deployed file."""
 
+    essential = ("int8",)
     format: Literal["onnx"] = "onnx"
     """onnx is the only format there is."""
     tolerance: Positive = 1e-4

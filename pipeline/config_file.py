@@ -85,16 +85,22 @@ def _describe(detail: Any) -> str:
     return f"{place} = {json.dumps(detail['input'], default=str)}: {message}"
 
 
-def render_config(config: Config, heading: str = "") -> str:
-    """The configuration as TOML with a comment above every setting."""
+def render_config(config: Config, heading: str = "", full: bool = True) -> str:
+    """The configuration as TOML with a comment above every setting.
+
+    Without `full` only those that users touch and those that are not at their default: the file means the same.
+    """
     lines = [f"# {line}".rstrip() for line in heading.splitlines()]
     for name, section in config:
-        lines += ["", *_comment(type(section).__doc__ or ""), f"[{name}]"]
-        for setting, value in section:
-            lines += [
-                *_comment(type(section).model_fields[setting].description or ""),
-                f"{setting} = {toml_value(value)}",
-            ]
+        fields = type(section).model_fields
+        shown = [
+            line
+            for setting, value in section
+            if full or setting in section.essential or value != fields[setting].default
+            for line in (*_comment(fields[setting].description or ""), f"{setting} = {toml_value(value)}")
+        ]
+        if shown:
+            lines += ["", *_comment(type(section).__doc__ or ""), f"[{name}]", *shown]
     return "\n".join(lines).strip() + "\n"
 
 

@@ -5,19 +5,24 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from pipeline.cli import main
 from pipeline.latency.measure import Effort
 from pipeline.latency.target import TargetMachine
+from pipeline.presets import PRESET_NAMES, render_preset
 from tests.conftest import DARTS_V2_RECORD
 from tests.latency.fakes import FINGERPRINT, FakeDevice
 from tests.latency.test_bench import with_input
 
 ROOT = Path(__file__).parent.parent
+COMMANDS = ("init", "check", "profile", "search", "discretize", "retrain", "export", "run", "inspect", "bench", "rank")
 
 
 class Done(NamedTuple):
@@ -69,8 +74,33 @@ def test_help_needs_no_torch() -> None:
 def test_help_lists_every_command(pipeline: Run, tmp_path: Path) -> None:
     done = pipeline("--help", cwd=tmp_path)
     assert done.returncode == 0
-    for command in ("init", "profile", "search", "discretize", "retrain", "export", "run", "inspect", "bench"):
+    for command in COMMANDS:
         assert f" {command} " in done.stdout
+
+
+def test_without_a_command_there_is_help_and_no_error(pipeline: Run, tmp_path: Path) -> None:
+    done = pipeline(cwd=tmp_path)
+    assert done.returncode == 0 and "error" not in done.stderr
+    assert done.stdout == pipeline("--help", cwd=tmp_path).stdout
+
+
+def test_version(pipeline: Run, tmp_path: Path) -> None:
+    done = pipeline("--version", cwd=tmp_path)
+    assert done == (0, f"latency-pipeline {version('latency-pipeline')}\n", "")
+
+
+def test_help_shows_flags_as_flags_sections_whole_and_every_preset(pipeline: Run, tmp_path: Path) -> None:
+    for command in COMMANDS:
+        assert "<bool>" not in pipeline(command, "--help", cwd=tmp_path).stdout
+    assert "[export]" in pipeline("export", "--help", cwd=tmp_path).stdout
+    help_of_init = " ".join(pipeline("init", "--help", cwd=tmp_path).stdout.split())
+    assert ", ".join(PRESET_NAMES) in help_of_init
+
+
+def test_init_writes_little_or_everything(pipeline: Run, tmp_path: Path) -> None:
+    for flags in ([], ["--full", "--force"]):
+        assert pipeline("init", "--preset", "folder", *flags, cwd=tmp_path).returncode == 0
+        assert (tmp_path / "pipeline.toml").read_text() == render_preset("folder", full=bool(flags))
 
 
 def test_inspect_prints_the_published_counts(pipeline: Run, project: Path) -> None:
@@ -182,3 +212,29 @@ def test_a_missing_input_names_the_command_that_makes_it(
 def test_a_read_only_place_is_one_sentence(pipeline: Run, project: Path) -> None:
     (project / "runs").write_text("a file where the folder should be")
     refused(pipeline("search", cwd=project), "runs")
+
+
+def test_check_prints_what_it_found_and_ends_with_2_on_damage(pipeline: Run, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    for label in ("cat", "dog"):
+        (tmp_path / "images" / label).mkdir(parents=True)
+        for number in range(5):
+            pixels = random.integers(0, 256, (9, 9, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "images" / label / f"{number}.png")
+    (tmp_path / "images" / "fish").mkdir()
+    assert pipeline("init", "--preset", "folder", cwd=tmp_path).returncode == 0
+    done = pipeline("check", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert {"images": "10", "classes": "2", "duplicates": "0", "largest_px": "9×9"}.items() <= dict(
+        line.split() for line in done.stdout.splitlines()
+    ).items()
+    assert "fish holds no image" in done.stderr
+    (tmp_path / "images" / "cat" / "3.png").write_bytes(b"no image")
+    before = sorted(tmp_path.rglob("*"))
+    done = pipeline("check", "--json", cwd=tmp_path)
+    assert done.returncode == 2 and "3.png is damaged" in done.stderr
+    found = json.loads(done.stdout)
+    assert (found["classes"], len(found["refused"]), len(found["empty_folders"])) == (2, 1, 1)
+    refused(pipeline("profile", cwd=tmp_path), "3.png is damaged")
+    left = {path.name for path in set(tmp_path.rglob("*")) - set(before)}
+    assert left <= {"runs", "default", ".lock"}, "found before anything is timed"

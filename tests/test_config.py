@@ -8,15 +8,34 @@ import pytest
 from pipeline.config import Config
 from pipeline.config_file import read_config, render_config
 from pipeline.errors import UserError
-from pipeline.presets import PRESET_NAMES, preset, write_preset
+from pipeline.presets import PRESET_NAMES, preset, render_preset, write_preset
 
 ROOT = Path(__file__).parent.parent
 
 
+@pytest.mark.parametrize("full", [False, True])
 @pytest.mark.parametrize("name", PRESET_NAMES)
-def test_presets_survive_the_round_trip(name: str, tmp_path: Path) -> None:
-    write_preset(name, tmp_path / "pipeline.toml", force=False)
+def test_presets_survive_the_round_trip(name: str, full: bool, tmp_path: Path) -> None:
+    write_preset(name, tmp_path / "pipeline.toml", force=False, full=full)
     assert read_config(tmp_path / "pipeline.toml") == preset(name)
+
+
+@pytest.mark.parametrize("name", PRESET_NAMES)
+def test_the_short_file_holds_what_users_touch_and_what_the_preset_sets(name: str) -> None:
+    short, everything = (tomllib.loads(render_preset(name, full)) for full in (False, True))
+    assert {section: set(values) for section, values in everything.items()} == {
+        section: set(values) for section, values in Config().model_dump().items()
+    }
+    for section_name, section in preset(name):
+        deviating = {key for key, value in section if value != getattr(getattr(Config(), section_name), key)}
+        assert set(short.get(section_name, {})) == deviating | set(section.essential)
+
+
+def test_what_users_touch_are_a_dozen_settings_or_so() -> None:
+    known = {(name, setting) for name, section in Config() for setting in type(section).model_fields}
+    essential = {(name, setting) for name, section in Config() for setting in section.essential}
+    assert essential <= known
+    assert 10 <= len(essential) <= 16
 
 
 def test_every_setting_has_a_comment() -> None:
@@ -27,8 +46,7 @@ def test_every_setting_has_a_comment() -> None:
 
 
 def test_the_root_file_is_the_digits_preset() -> None:
-    heading = "The preset digits, written by `pipeline init --preset digits`."
-    assert (ROOT / "pipeline.toml").read_text() == render_config(preset("digits"), heading)
+    assert (ROOT / "pipeline.toml").read_text() == render_preset("digits", full=False)
 
 
 def test_imagenet_mobile_is_the_mobile_setting() -> None:

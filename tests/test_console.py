@@ -1,5 +1,7 @@
 """Progress without a terminal, and silence of all processes but the first."""
 
+import time
+
 import pytest
 
 from pipeline import console as module
@@ -8,7 +10,7 @@ from pipeline.console import progress_bar, say
 
 def test_without_a_terminal_a_line_every_half_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     now, lines = [100.0], list[str]()
-    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     monkeypatch.setattr(module, "say", lines.append)
     with progress_bar() as bar:
         task = bar.add_task("search", total=10, note="")

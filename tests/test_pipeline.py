@@ -18,6 +18,7 @@ from pipeline.artifacts.latency_table import LatencyTable
 from pipeline.budget.integer_programme import Programme
 from pipeline.budget.limits import Limit
 from pipeline.latency.predictor import Predictor
+from pipeline.presets import render_preset
 from pipeline.space.choices import genotype_of as genotype_from_choices
 from pipeline.space.extremes import cheapest_genotype
 from pipeline.space.genotype import read_genotype
@@ -65,7 +66,7 @@ def pipeline(project: Path, *arguments: str) -> str:
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("project")
-    text = (ROOT / "pipeline.toml").read_text()
+    text = render_preset("digits", full=True)
     for old, new in SMALLER.items():
         assert old in text, old
         text = text.replace(old, new)

@@ -38,7 +38,7 @@ class ImageData:
 
     @property
     def in_channels(self) -> int:
-        return 3 if self.config.colour else 1
+        return self.config.in_channels
 
     @property
     def resolution(self) -> int:
@@ -109,7 +109,7 @@ def load_data(config: DataConfig, folder: Path, seed: int) -> ImageData:
     """
     pool = _load_pool(config, folder)
     name = config.path or config.format
-    check_classes(pool.labels, pool.targets, pool.given.train, name)
+    check_classes(pool.labels, pool.targets, pool.given.train, name, config.classes)
     parts = split(pool.targets, pool.given, config.validation_share, config.test_share, seed)
     return ImageData(config, seed, rename_classes(pool.labels, config.class_names), pool, parts)
 

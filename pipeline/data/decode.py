@@ -1,4 +1,7 @@
-"""One image file to pixels, with Pillow and numpy alone: the same picture in training and beside a deployed model."""
+"""One image file to pixels, with Pillow and numpy alone.
+
+Every exported predict.py carries this very text: a deployed model sees what the network saw in training.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -6,10 +9,13 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps
 
-from pipeline.errors import UserError
-
+SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".ppm", ".pgm", ".pbm", ".tif", ".tiff", ".webp"})
 # big JPEGs are decoded at a fraction of their size, never below this many times the resolution
 _DRAFT_MARGIN = 2
+
+
+class ImageRefused(ValueError):
+    """A file that is not taken for an image; its sentence says which and why."""
 
 
 def decode(path: Path, resolution: int, colour: bool) -> "np.ndarray[Any, np.dtype[np.uint8]]":
@@ -22,32 +28,34 @@ def decode(path: Path, resolution: int, colour: bool) -> "np.ndarray[Any, np.dty
 
 def read_image(path: Path, draft_side: int | None = None) -> Image.Image:
     """The image turned upright, as L or RGB; a transparent one lies on white."""
+    if path.exists() and not path.is_file():  # opening a pipe would wait for ever
+        raise ImageRefused(f"{path} is not a file, so it is no image; replace it or delete it")
     try:
         with Image.open(path) as file:
             if draft_side:
                 file.draft(file.mode, (draft_side, draft_side))
             file.load()
             return _to_eight_bits(ImageOps.exif_transpose(file), path)
-    except Image.DecompressionBombError:
-        raise UserError(f"the image {path} is too large to decode safely; make it smaller") from None
+    except (Image.DecompressionBombError, MemoryError):
+        raise ImageRefused(f"the image {path} is too large to decode safely; make it smaller") from None
     except PermissionError:
-        raise UserError(f"cannot read {path}: Permission denied") from None
+        raise ImageRefused(f"cannot read {path}: Permission denied") from None
     except FileNotFoundError:
-        raise UserError(f"the image {path} is gone since the folder was listed; run again") from None
-    except UserError:
+        raise ImageRefused(f"the image {path} is gone since the folder was listed; run again") from None
+    except ImageRefused:
         raise
     except Exception as error:  # Pillow's decoders raise nearly anything on damaged files
-        raise UserError(f"the image {path} is damaged ({_first_line(error)}); replace it or delete it") from None
+        raise ImageRefused(f"the image {path} is damaged ({_first_line(error)}); replace it or delete it") from None
 
 
 def _to_eight_bits(image: Image.Image, path: Path) -> Image.Image:
     if image.mode == "F":
-        raise UserError(f"the image {path} has floating-point pixels of unknown range; save it with 8 or 16 bits")
+        raise ImageRefused(f"the image {path} has floating-point pixels of unknown range; save it with 8 or 16 bits")
     if image.mode.startswith("I"):
         # Pillow's own conversion clips at 255 instead of scaling
         values = np.asarray(image)
         if values.min() < 0 or values.max() > 65535:
-            raise UserError(f"the image {path} has pixels outside 0 to 65535; save it with 8 or 16 bits")
+            raise ImageRefused(f"the image {path} has pixels outside 0 to 65535; save it with 8 or 16 bits")
         return Image.fromarray(np.round(values / 257).astype(np.uint8))
     if "transparency" in image.info or image.mode in ("RGBA", "LA", "PA", "RGBa", "La"):
         clear = image.convert("RGBA")

@@ -4,9 +4,9 @@ import os
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
+from pipeline.data.decode import SUFFIXES
 from pipeline.errors import UserError
 
-_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".ppm", ".pgm", ".pbm", ".tif", ".tiff", ".webp"})
 _PARTS = {
     **dict.fromkeys(("train", "training"), "train"),
     **dict.fromkeys(("val", "valid", "validation"), "validation"),
@@ -51,6 +51,13 @@ def list_images(root: Path) -> Listing:
     return listing if listing.test else Listing(listing.train, [], listing.validation)
 
 
+def find_empty_folders(files: list[Path]) -> list[Path]:
+    """Folders beside those that hold the files, without any of them in or below: classes that were forgotten."""
+    full = {folder for file in files for folder in file.parents}
+    beside = (folder for place in {file.parent.parent for file in files} for folder in place.iterdir())
+    return sorted(path for path in beside if path.is_dir() and path not in full and not path.name.startswith("."))
+
+
 def _label(root: Path, names: list[PurePath], depth: int) -> list[ImageFile]:
     """The class of each file, from its path without the first `depth` folders."""
     homes = {PurePath(*name.parts[depth:-1]) for name in names}
@@ -75,7 +82,7 @@ def _walk(root: Path) -> list[PurePath]:
         for folder, subfolders, files in os.walk(root, onerror=_raise, followlinks=True):
             here = Path(folder)
             subfolders[:] = [name for name in subfolders if not name.startswith(".") and not _loops(here / name)]
-            images = [name for name in files if not name.startswith(".") and PurePath(name).suffix.lower() in _SUFFIXES]
+            images = [name for name in files if not name.startswith(".") and PurePath(name).suffix.lower() in SUFFIXES]
             names += [(here / name).relative_to(root) for name in images]
     except OSError as error:
         raise UserError(f"cannot read {error.filename}: {error.strerror} ([data] path)") from None

@@ -23,11 +23,13 @@ def number_classes(train: Tensor, every: Tensor, where: str) -> tuple[str, ...]:
     return tuple(map(str, range(classes)))
 
 
-def check_classes(labels: tuple[str, ...], targets: Tensor, train_count: int, where: str) -> None:
-    """Two classes or more, each with an image to train on."""
+def check_classes(labels: tuple[str, ...], targets: Tensor, train_count: int, where: str, stated: int = 0) -> None:
+    """Two classes or more, as many as `stated` if that is not 0, each with an image to train on."""
     if len(labels) < 2:
         only = f" ({labels[0]!r})" if labels else ""
         raise UserError(f"{where} has {len(labels)} class{only}; a classifier needs two or more ([data] path)")
+    if stated not in (0, len(labels)):
+        raise UserError(f"{where} has {len(labels)} classes, but [data] classes = {stated}; set it to 0 to count them")
     counts = torch.bincount(targets[:train_count], minlength=len(labels))
     if not counts.all():
         empty = labels[int((counts == 0).nonzero()[0])]

@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from pipeline.config import Augment
 from pipeline.data.augment import PAINTING, PER_IMAGE, augment_batch, augment_image
+from pipeline.data.normalization import to_floats
 from pipeline.data.pool import ImageSet
 from pipeline.errors import PipelineError, UserError
 
@@ -65,7 +66,7 @@ def _run(plan: "_Plan", numbers: range, workers: int, device: torch.device) -> I
     """Bytes travel to the device, a quarter of what floats would."""
     for raw in _read(plan, numbers, workers, pin=device.type == "cuda"):
         if len(raw.labels):
-            pixels = raw.images.to(device, non_blocking=True).to(torch.float32).div_(255)
+            pixels = to_floats(raw.images.to(device, non_blocking=True))
             yield Batch(pixels, raw.labels.to(device, non_blocking=True))
 
 

@@ -1,11 +1,9 @@
 """Making an export: everything is written beside the previous one, checked, and put in its place only if it holds."""
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
 from torch import Tensor
 from torch.utils.data import Subset
 
@@ -14,6 +12,8 @@ from pipeline.artifacts.document import Percentiles
 from pipeline.artifacts.labels import Labels
 from pipeline.artifacts.model_card import Int8Trial, ModelCard
 from pipeline.artifacts.trained import Trained
+from pipeline.data import decode
+from pipeline.data.normalization import to_floats
 from pipeline.deploy.clauses import CLAUSES
 from pipeline.deploy.contract import Export, Limits, Measure, check_contract
 from pipeline.deploy.deployed import Deployed
@@ -23,7 +23,7 @@ from pipeline.deploy.graph import read_checked
 from pipeline.deploy.model_card import describe_model, describe_origin, make_card, to_metadata
 from pipeline.deploy.quantize import Decision, Rating, decide, quantize
 from pipeline.onnx_file import write_deployed
-from pipeline.rundir import RunDir, writing
+from pipeline.rundir import RunDir, write_text, writing
 
 _CALIBRATION_IMAGES = 256
 
@@ -69,11 +69,19 @@ def assemble(order: Order) -> ModelCard:
         )
         verdicts = check_contract(export, CLAUSES)
         int8 = _try_int8(order, export) if order.int8 else None
-        with writing(folder / order.run.predict_script.name) as part:
-            shutil.copyfile(Path(__file__).with_name("predict_script.py"), part)
+        write_text(folder / order.run.predict_script.name, predict_source())
         card = folder / order.run.model_card.name
         make_card(owner_of(order.run), description, export, verdicts, int8).write(card)
         return ModelCard.read(card)
+
+
+def predict_source() -> str:
+    """predict.py: the script, with the text of the decoding that training used where it imports that."""
+    script = Path(__file__).with_name("predict_script.py").read_text(encoding="utf-8")
+    decoding = Path(decode.__file__).read_text(encoding="utf-8")
+    before, line, after = script.partition("from pipeline.data.decode import SUFFIXES, ImageRefused, decode\n")
+    assert line
+    return f"{before}# how training reads an image file, word for word\n{decoding}{after}"
 
 
 def _try_int8(order: Order, export: Export) -> Int8Trial:
@@ -111,4 +119,4 @@ def _calibration(order: Order) -> Iterator[Tensor]:
     count = len(order.train)  # type: ignore[arg-type]
     chosen = range(0, count, max(1, count // _CALIBRATION_IMAGES))[:_CALIBRATION_IMAGES]
     for images, _ in batches(Subset(order.train, chosen), "calibrating int8"):
-        yield images if order.uint8_input else images.to(torch.float32) / 255
+        yield images if order.uint8_input else to_floats(images)

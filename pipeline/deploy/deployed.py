@@ -6,9 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from pipeline.artifacts.trained import Trained
+from pipeline.data.normalization import WHITE, Normalization, to_floats
 from pipeline.deploy.folding import Affine, ScaleShift, fold_batch_norms
-
-_WHITE = 255.0
 
 
 class Deployed(nn.Module):
@@ -18,7 +17,7 @@ class Deployed(nn.Module):
         super().__init__()
         self.skeleton = trained.network.skeleton
         self.uint8_input = uint8_input
-        self.normalize = _normalization(trained.mean, trained.std, _WHITE if uint8_input else 1.0)
+        self.normalize = _normalization(trained.mean, trained.std, WHITE if uint8_input else 1.0)
         self.network = fold_batch_norms(trained.network)
         self.requires_grad_(False)
 
@@ -33,14 +32,14 @@ class Deployed(nn.Module):
 
 
 def _normalization(mean: Sequence[float], std: Sequence[float], white: float) -> ScaleShift:
-    """(x / white − mean) / std."""
+    """(x / white − mean) / std, as one scale and one shift."""
     means, stds = torch.tensor(mean, dtype=torch.float64), torch.tensor(std, dtype=torch.float64)
     return ScaleShift(Affine(1 / (white * stds), -means / stds))
 
 
 def reference_logits(trained: Trained, images: Tensor) -> Tensor:
     """What the trained network says about uint8 images; nothing folded, nothing of `Deployed` used."""
-    mean, std = (torch.tensor(values).view(-1, 1, 1) for values in (trained.mean, trained.std))
+    normalize = Normalization(trained.mean, trained.std, "cpu", channels_last=False)
     with torch.no_grad():
-        logits: Tensor = trained.network((images.to(torch.float32) / _WHITE - mean) / std)
+        logits: Tensor = trained.network(normalize(to_floats(images)))
     return logits

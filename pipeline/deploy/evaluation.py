@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from pipeline.artifacts.trained import Trained
 from pipeline.console import progress_bar
+from pipeline.data.normalization import to_floats
 from pipeline.deploy.deployed import reference_logits
 
 Images = Dataset[tuple[Tensor, int]]
@@ -33,10 +33,8 @@ class Session:
         self._input = self._session.get_inputs()[0]
 
     def logits(self, images: Tensor) -> Tensor:
-        pixels: np.ndarray[Any, Any] = images.numpy()
-        if self._input.type == "tensor(float)":
-            pixels = pixels.astype(np.float32) / np.float32(255)
-        return torch.from_numpy(self._session.run(None, {self._input.name: pixels})[0])
+        pixels = to_floats(images) if self._input.type == "tensor(float)" else images
+        return torch.from_numpy(self._session.run(None, {self._input.name: pixels.numpy()})[0])
 
 
 @dataclass(frozen=True)

@@ -1,43 +1,83 @@
-"""python predict.py IMAGE [MODEL.onnx] - prints the five likeliest classes. Needs onnxruntime, numpy and Pillow."""
+"""python predict.py IMAGE_OR_FOLDER … [--model MODEL.onnx] - prints the five likeliest classes of every image.
 
+Needs onnxruntime, numpy and Pillow.
+"""
+
+import argparse
+import io
 import json
+import os
 import sys
 from pathlib import Path
 
 import numpy as np
 import onnxruntime
-from PIL import Image, ImageOps
+
+from pipeline.data.decode import SUFFIXES, ImageRefused, decode
+
+_SHOWN = 5
 
 
-def read_pixels(path: str, channels: int, side: int) -> np.ndarray:
-    """The image as the network saw its like in training: upright, on white, a centred square, 0 to 255."""
-    image = ImageOps.exif_transpose(Image.open(path))
-    if image.mode.startswith("I"):  # 16 bits
-        image = Image.fromarray(np.round(np.asarray(image) / 257).astype(np.uint8))
-    if image.mode not in ("L", "RGB"):
-        image = image.convert("RGBA")
-        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
-    image = ImageOps.fit(image.convert("L" if channels == 1 else "RGB"), (side, side), Image.Resampling.BILINEAR)
-    return np.asarray(image, np.uint8).reshape(side, side, channels).transpose(2, 0, 1)[None]
+class Classifier:
+    """An exported model, ready to run."""
+
+    def __init__(self, path: Path) -> None:
+        if not path.is_file():
+            raise SystemExit(f"there is no model {path}; keep predict.py beside its model.onnx, or give --model")
+        try:
+            self.session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+            self.labels: list[str] = json.loads(self.session.get_modelmeta().custom_metadata_map["labels"])
+        except Exception as error:  # onnxruntime has no family of errors
+            raise SystemExit(f"{path} is not a model that `pipeline export` wrote ({error})") from None
+        self.input = self.session.get_inputs()[0]
+
+    def chances(self, image: Path) -> np.ndarray:
+        """The probability of every class; the pixels are those of training."""
+        _, channels, side, _ = self.input.shape
+        pixels: np.ndarray = decode(image, side, channels == 3)[None]
+        if self.input.type == "tensor(float)":
+            pixels = pixels.astype(np.float32) / np.float32(255)
+        logits: np.ndarray = self.session.run(None, {self.input.name: pixels})[0][0]
+        powers = np.exp(logits - logits.max())
+        return np.asarray(powers / powers.sum())
 
 
-def main(image: str, model: str) -> None:
-    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-    labels = json.loads(session.get_modelmeta().custom_metadata_map["labels"])
-    wanted = session.get_inputs()[0]
-    pixels = read_pixels(image, wanted.shape[1], wanted.shape[2])
-    if wanted.type == "tensor(float)":
-        pixels = pixels.astype(np.float32) / 255
-    logits = session.run(None, {wanted.name: pixels})[0][0]
-    chances = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
-    for index in np.argsort(-chances)[:5]:
-        sys.stdout.write(f"{chances[index]:7.2%}  {labels[index]}\n")
+def find_images(given: list[Path]) -> list[Path]:
+    """Files as they are given, and the images below folders."""
+    found: list[Path] = []
+    for path in given:
+        inside = sorted(file for file in path.rglob("[!.]*") if file.suffix.lower() in SUFFIXES and file.is_file())
+        if not path.exists() or (path.is_dir() and not inside):
+            raise SystemExit(f"there is no {'image in' if path.exists() else 'file or folder'} {path}")
+        found += inside if path.is_dir() else [path]
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Prints the five likeliest classes of every image.")
+    parser.add_argument("images", nargs="+", type=Path, metavar="IMAGE_OR_FOLDER")
+    parser.add_argument("--model", type=Path, default=Path(__file__).with_name("model.onnx"))
+    options = parser.parse_args()
+    images, classifier, refused = find_images(options.images), Classifier(options.model), 0
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names and labels that the terminal cannot show
+    for image in images:
+        try:
+            chances = classifier.chances(image)
+        except ImageRefused as error:
+            sys.stderr.write(f"{error}\n")
+            refused += 1
+            continue
+        if len(images) > 1:
+            sys.stdout.write(f"{image}\n")
+        for index in np.argsort(-chances)[:_SHOWN]:
+            sys.stdout.write(f"{chances[index]:7.2%}  {classifier.labels[index]}\n")
+    sys.stdout.flush()
+    return 1 if refused else 0
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (2, 3):
-        sys.exit(__doc__)
     try:
-        main(sys.argv[1], sys.argv[2] if len(sys.argv) == 3 else str(Path(__file__).with_name("model.onnx")))
-    except OSError as error:  # missing, unreadable, or not an image
-        sys.exit(f"cannot read the image: {error}")
+        sys.exit(main())
+    except BrokenPipeError:  # `predict.py folder | head`: whoever reads has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

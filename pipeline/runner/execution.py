@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from types import ModuleType
 
 from pipeline.artifacts.artifact import Artifact
+from pipeline.artifacts.files import Images
 from pipeline.artifacts.latency_table import LatencyTable
 from pipeline.artifacts.stage_record import StageRecord
 from pipeline.config_file import render_config
@@ -46,7 +47,7 @@ def run_all(context: Context) -> None:
             changes = list(changes_since(context, stage))
             if changes:
                 say(f"▶ {stage.name}: {'; '.join(changes)}")
-                _run_locked(context, stage)
+                _run_locked(context, stage, with_images=True)
             else:
                 say(f"✓ {stage.name}: {_UP_TO_DATE}")
             remember_flags(context)
@@ -56,9 +57,15 @@ def _module(stage: Stage) -> ModuleType:
     return importlib.import_module(f"pipeline.stages.{stage.name}")
 
 
-def _run_locked(context: Context, stage: Stage, force: bool = False) -> None:
-    """Run a stage and record it. Until then nothing of an earlier result is touched but by the stage itself, last."""
+def _run_locked(context: Context, stage: Stage, force: bool = False, with_images: bool = False) -> None:
+    """Run a stage and record it. Until then nothing of an earlier result is touched but by the stage itself, last.
+
+    Damaged images are found before hours of work; a stage that needs none asks for them only with `with_images`.
+    """
     inputs, start = check_inputs(context, stage), time.monotonic()
+    with_images = with_images or Images in stage.reads or not context.config.data.classes
+    if with_images:
+        context.data.pool.images.prepare()
     checkpoints = context.run.checkpoints(stage.name)
     if force:
         shutil.rmtree(checkpoints, ignore_errors=True)
@@ -66,7 +73,8 @@ def _run_locked(context: Context, stage: Stage, force: bool = False) -> None:
     heading = f"The resolved configuration of the run {context.run.name}."
     write_text(context.run.config, render_config(context.config, heading))
     write_json(context.run.environment, describe_environment(context))
-    write_json(context.run.splits, context.data.split_record())
+    if with_images:
+        write_json(context.run.splits, context.data.split_record())
     record = StageRecord(
         stage=stage.name,
         finished=datetime.now(UTC).isoformat(timespec="seconds"),

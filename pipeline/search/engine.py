@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from pipeline.config import ComputeConfig, SearchConfig
 from pipeline.data import Batch, ImageData
+from pipeline.data.normalization import Normalization
 from pipeline.resumable.ranks import average
 from pipeline.search.architecture import ArchitectureGradient, ArchitectureGradients, BatchPair, SearchDiverged
 from pipeline.search.guards import ArchitectureReport, Gap, measure_gap, report_architecture
@@ -89,8 +90,8 @@ class Search:
         layout = torch.channels_last if compute.channels_last else torch.contiguous_format
         supernet = Supernet(skeleton).to(device, memory_format=layout)  # type: ignore[call-overload]
         self.state: SearchState = start_state(config, supernet, compute.seed)
-        mean, std = (torch.tensor(values, device=device).view(1, -1, 1, 1) for values in (data.mean, data.std))
-        self.losses = Losses(supernet, constraint, config.weight_decay, mean, std, layout)
+        normalize = Normalization(data.mean, data.std, device, compute.channels_last)
+        self.losses = Losses(supernet, constraint, config.weight_decay, normalize)
         self.gradients = ArchitectureGradients(config, self.losses, self.state.alphas)
         self.train, self.validation = (
             Stream(

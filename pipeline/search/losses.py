@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from pipeline.data import Batch
+from pipeline.data.normalization import Normalization
 from pipeline.search.objective import Constraint
 from pipeline.space.paths import Paths, draw_paths
 from pipeline.space.score import edge_weights
@@ -23,9 +24,7 @@ class Losses:
     supernet: Supernet
     constraint: Constraint
     weight_decay: float
-    mean: Tensor
-    std: Tensor
-    memory_format: torch.memory_format
+    normalize: Normalization
     paths: Paths | None = None
 
     def draw_paths(self, alphas: Sequence[Tensor], seed: int) -> None:
@@ -35,12 +34,11 @@ class Losses:
 
     @property
     def device(self) -> torch.device:
-        return self.mean.device
+        return self.normalize.mean.device
 
     def prepare(self, batch: Batch) -> Batch:
         """Normalized, in the memory format of the network."""
-        images = ((batch.images - self.mean) / self.std).contiguous(memory_format=self.memory_format)
-        return Batch(images, batch.labels)
+        return Batch(self.normalize(batch.images), batch.labels)
 
     def cross_entropy(self, batch: Batch, alphas: Sequence[Tensor]) -> Tensor:
         """The loss on a prepared batch; mixed precision on CUDA."""

@@ -57,9 +57,8 @@ class Context:
         from pipeline.space.skeleton import Skeleton
 
         data, target = self.config.data, self.config.target
-        return Skeleton(
-            target.space, cells, channels, data.resolution, self.data.classes, self.data.in_channels, target.stem
-        )
+        classes = data.classes or self.data.classes
+        return Skeleton(target.space, cells, channels, data.resolution, classes, data.in_channels, target.stem)
 
     @cached_property
     def device(self) -> "torch.device":

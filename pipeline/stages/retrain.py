@@ -10,6 +10,7 @@ from pipeline.artifacts.network import ChosenNetwork
 from pipeline.artifacts.trained import Trained
 from pipeline.console import say
 from pipeline.data import ImageData, ImageSet
+from pipeline.data.normalization import Normalization
 from pipeline.data.splits import cut
 from pipeline.errors import UserError
 from pipeline.report.pictures.training import draw_all
@@ -21,7 +22,7 @@ from pipeline.stages.context import Context
 from pipeline.training.job import Job, Outcome
 from pipeline.training.loop import train
 from pipeline.training.measures import Measures, measure, predict
-from pipeline.training.step import Normalization, model_of, seed_all
+from pipeline.training.step import model_of, seed_all
 
 
 def run(context: Context) -> None:

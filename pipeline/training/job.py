@@ -10,8 +10,8 @@ import torch
 
 from pipeline.config import Augment, RetrainConfig
 from pipeline.data import ImageSet
+from pipeline.data.normalization import Normalization
 from pipeline.resumable.checkpoint import State
-from pipeline.training.step import Normalization
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from pipeline.data import ImageSet, batches
-from pipeline.training.step import Normalization
+from pipeline.data.normalization import Normalization
 
 _BINS = 15
 _EVALUATION_BATCH = 256

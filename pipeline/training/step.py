@@ -5,7 +5,7 @@ so two ranks compute what one process with two parts would, and a resumed run wh
 """
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from pipeline.config import RetrainConfig
 from pipeline.data.loader import derive_seed
+from pipeline.data.normalization import Normalization
 from pipeline.errors import UserError
 from pipeline.resumable.ranks import average_, world
 from pipeline.space.network import Network
@@ -55,17 +56,6 @@ class Stepped(NamedTuple):
     loss: float
     top1: float
     stop: bool
-
-
-class Normalization:
-    """(x - mean) / std per channel, in the memory format of the network."""
-
-    def __init__(self, mean: Sequence[float], std: Sequence[float], device: torch.device, channels_last: bool) -> None:
-        self.mean, self.std = (torch.tensor(values, device=device).view(1, -1, 1, 1) for values in (mean, std))
-        self.format = torch.channels_last if channels_last else torch.contiguous_format
-
-    def __call__(self, images: Tensor) -> Tensor:
-        return ((images - self.mean) / self.std).contiguous(memory_format=self.format)
 
 
 class Stepper:

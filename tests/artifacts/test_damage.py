@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from safetensors.torch import save_file
@@ -154,6 +155,6 @@ def test_a_table_keeps_its_bytes() -> None:
         ({"predicted_ms": float("nan")}, "predicted_ms"),
     ],
 )
-def test_a_certificate_is_consistent(change: dict[str, object], match: str) -> None:
+def test_a_certificate_is_consistent(change: dict[str, Any], match: str) -> None:
     with pytest.raises(ValueError, match=match):
         made_certificate(**change)

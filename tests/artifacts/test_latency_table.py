@@ -106,7 +106,7 @@ def test_found_by_fingerprint_and_space(path: Path) -> None:
         ("device", "cuda"),
     ],
 )
-def test_another_device_is_refused_and_the_difference_named(path: Path, field: str, value: object) -> None:
+def test_another_device_is_refused_and_the_difference_named(path: Path, field: str, value: Any) -> None:
     here = replace(FINGERPRINT, **{field: value})
     with pytest.raises(UserError, match=f"{field}: .* in the table, {value} here"):
         find_table(path.parent, here, "darts", path)

@@ -1,6 +1,7 @@
 import json
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -85,7 +86,7 @@ def test_weights_of_another_network_are_refused(saved, network):
     with safe_open(saved, "pt") as file:
         record = json.loads(file.metadata()["trained"])
     tensors = load_file(saved)
-    for broken in (
+    damaged: list[Any] = [
         {**record, "skeleton": {**record["skeleton"], "channels": 6}},
         {**record, "skeleton": {**record["skeleton"], "depth": 1}},
         {**record, "skeleton": {**record["skeleton"], "cells": "3"}},
@@ -94,7 +95,8 @@ def test_weights_of_another_network_are_refused(saved, network):
         {**record, "genotype": {"space": "darts"}},
         [],
         None,
-    ):
+    ]
+    for broken in damaged:
         _rewrite(saved, tensors, broken)
         with pytest.raises(UserError):
             Trained.read(saved)

@@ -32,7 +32,7 @@ def test_partial_sum(terms: int) -> None:
     p = Curved()
     hessian, mixed = p.hessian(), p.mixed()
     (v,) = torch.autograd.grad(p.outer([x := flat(p.w).detach().requires_grad_()], p.alpha), x)
-    expected = -GAMMA * mixed @ sum(powers(hessian, GAMMA, terms + 1)) @ v
+    expected = -GAMMA * mixed @ torch.stack(list(powers(hessian, GAMMA, terms + 1))).sum(0) @ v
     result = hypergradient_with_diagnostics(p.inner, p.outer, p.w, p.alpha, Neumann(GAMMA, terms))
     torch.testing.assert_close(flat(result.indirect), expected, rtol=0, atol=1e-10)
 
@@ -73,7 +73,7 @@ def test_diagnostics(products: str) -> None:
     terms, v = 3, p.v(p.point)
     method = Neumann(GAMMA, terms, products=products)  # type: ignore[arg-type]
     result = hypergradient_with_diagnostics(p.inner, p.outer, p.w, p.alpha, method)
-    x = GAMMA * sum(powers(p.a, GAMMA, terms + 1)) @ v
+    x = GAMMA * torch.stack(list(powers(p.a, GAMMA, terms + 1))).sum(0) @ v
     found = result.diagnostics
     assert found.residual == pytest.approx(float((v - p.a @ x).norm() / v.norm()), abs=1e-9)
     assert found.norms == pytest.approx([float((m @ v).norm()) for m in powers(p.a, GAMMA, terms + 1)], abs=1e-8)
@@ -157,11 +157,11 @@ def test_costs_in_gradients() -> None:
     p = Curved()
     calls: list[str] = []
 
-    def inner(w, alpha):  # type: ignore[no-untyped-def]
+    def inner(w, alpha):
         calls.append("inner")
         return p.inner(w, alpha)
 
-    def outer(w, alpha):  # type: ignore[no-untyped-def]
+    def outer(w, alpha):
         calls.append("outer")
         return p.outer(w, alpha)
 
@@ -172,6 +172,6 @@ def test_costs_in_gradients() -> None:
     ]:
         for compute in (hypergradient, hypergradient_with_diagnostics):
             calls.clear()
-            compute(inner, outer, p.w, p.alpha, method)  # type: ignore[operator]
+            compute(inner, outer, p.w, p.alpha, method)
             assert calls.count("inner") == expected
             assert calls.count("outer") == 1

@@ -92,7 +92,7 @@ DAMPED = ConjugateGradient(steps=2, damping=100.0)  # the supernet's Hessian has
 
 @pytest.mark.parametrize("method", [*STATELESS, DAMPED], ids=repr)
 def test_the_supernet_keeps_its_bits(search32: Search, method: Method) -> None:
-    check_bits(search32, search32.w, method)
+    check_bits(search32, list[Tensor](search32.w), method)
 
 
 def test_the_supernet_keeps_its_bits_after_a_dense_solve(search32: Search) -> None:

@@ -1,5 +1,7 @@
 """The integer programme against enumeration: 200 random instances, ties, k best, infeasibility, tiny scores."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -104,7 +106,8 @@ def test_k_best_are_the_k_best(tables: dict[str, Table]) -> None:
     of_all = table.costs(costs)
     limit = Limit("r", costs, float(np.quantile(of_all, 0.2)), "ms")
     programme = Programme(SMALL_DARTS, scores)
-    found, cuts = [], []
+    found: list[Any] = []
+    cuts: list[Any] = []
     for _ in range(12):
         solution = programme.best([limit], cuts)
         assert solution is not None

@@ -11,7 +11,7 @@ from PIL import Image
 
 from pipeline.config import DataConfig
 from pipeline.data import batches, load_data
-from pipeline.data.decode import decode
+from pipeline.data.decode import ImageRefused, decode
 from pipeline.data.folder import FileImages
 from pipeline.data.pool import hash_files
 from pipeline.errors import UserError
@@ -228,12 +228,24 @@ def test_damaged_images_are_named_before_training(tmp_path: Path, suffix: str) -
     assert "\n" not in str(caught.value)
 
 
+def test_all_damaged_images_are_listed_at_once(tmp_path: Path) -> None:
+    write_classes(tmp_path, "a", "b", count=20)
+    for number in range(12):
+        for label in ("a", "b"):
+            (tmp_path / label / f"{number}.png").write_bytes(b"no image")
+    with pytest.raises(UserError) as caught:
+        load_data(FOLDER, tmp_path, 0).pool.images.prepare()
+    first, *listed, last = str(caught.value).splitlines()
+    assert first == "24 images cannot be used:" and last.strip() == "… and 4 more"
+    assert len(listed) == 20 and all("is damaged" in line for line in listed)
+
+
 @pytest.mark.parametrize("content", [b"", b"<svg/>"])
 def test_files_that_are_no_images_are_named_from_a_worker_too(tmp_path: Path, content: bytes) -> None:
     write_classes(tmp_path, "a", "b")
     (tmp_path / "b" / "victim.png").write_bytes(content)
     data = load_data(FOLDER, tmp_path, 0)
-    data.pool.images._fits = False  # type: ignore[attr-defined]
+    data.pool.images.fits = False  # type: ignore[attr-defined]
     with pytest.raises(UserError, match=r"^the image \S*victim\.png is damaged"):
         for part in (data.train_all, data.test):
             list(batches(part, 4, seed=0, epoch=0, workers=1))
@@ -241,5 +253,5 @@ def test_files_that_are_no_images_are_named_from_a_worker_too(tmp_path: Path, co
 
 def test_floating_point_pixels_are_refused(tmp_path: Path) -> None:
     Image.fromarray(np.zeros((8, 8), dtype=np.float32)).save(tmp_path / "float.tif")
-    with pytest.raises(UserError, match="floating-point"):
+    with pytest.raises(ImageRefused, match="floating-point"):
         decode(tmp_path / "float.tif", 8, colour=False)

@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 import torch
@@ -22,17 +22,19 @@ from pipeline.space.network import Network
 from pipeline.space.skeleton import Skeleton
 from tests.conftest import DARTS_V2_RECORD
 
+AnyModule = TypeVar("AnyModule", bound=nn.Module)
 LABELS = ("a, b", "'c'", '"d"', "жук", "two\nlines", "back\\slash", "数字", "", "é", "\\n")
 LIMITS = Limits(
     budgets=(Budget(2.0, 50),), max_noise_floor=0.05, max_macs=600_000_000, max_params=0, max_file_mb=0, tolerance=1e-4
 )
 
 
-def shake(network: nn.Module, seed: int = 0) -> nn.Module:
+def shake(network: AnyModule, seed: int = 0) -> AnyModule:
     """Give every BatchNorm statistics and weights that cannot be mistaken for the defaults."""
     random = torch.Generator().manual_seed(seed)
     for part in network.modules():
         if isinstance(part, nn.BatchNorm2d):
+            assert part.running_mean is not None and part.running_var is not None
             part.running_mean.normal_(generator=random)
             part.running_var.uniform_(0.5, 2.0, generator=random)
             if part.affine:
@@ -48,8 +50,8 @@ def make_trained(skeleton: Skeleton, record: dict[str, Any], labels: tuple[str, 
     return Trained(network, mean, std, labels)
 
 
-def make_images(trained: Trained, count: int) -> list[tuple[torch.Tensor, int]]:
-    """Random images, labelled by the network itself."""
+def make_images(trained: Trained, count: int) -> Any:
+    """Random images, labelled by the network itself; a list, which serves as a Dataset."""
     skeleton = trained.network.skeleton
     shape = (count, skeleton.in_channels, skeleton.resolution, skeleton.resolution)
     images = torch.randint(0, 256, shape, dtype=torch.uint8, generator=torch.Generator().manual_seed(1))

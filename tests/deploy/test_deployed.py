@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 import torch
 
@@ -25,5 +27,5 @@ def test_ties_may_fall_either_way_but_other_disagreements_count(trained, model_f
     margins = logits.topk(2).values.diff().abs().flatten()
     found = compare(trained, model_file, images, tolerance=float(margins.median()) / 2)
     assert found.ties == int((margins <= margins.median()).sum()) and found.disagreements == 0
-    wrong = [(image, label + 1) for image, label in images]
+    wrong: Any = [(image, label + 1) for image, label in images]
     assert compare(trained, model_file, wrong, 1e-4).correct_file == 0

@@ -18,7 +18,7 @@ from pipeline.latency.torch_device import TorchModel
 from tests.latency.fakes import FINGERPRINT
 
 
-def tiny_model(path: Path, shape: list[object], kind: int = TensorProto.FLOAT) -> Path:
+def tiny_model(path: Path, shape: list[str | int | None], kind: int = TensorProto.FLOAT) -> Path:
     node = helper.make_node("Identity", ["x"], ["y"])
     graph = helper.make_graph(
         [node],

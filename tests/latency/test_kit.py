@@ -160,7 +160,7 @@ def test_the_kit_runs_where_there_is_only_numpy_and_onnxruntime(kit: Path, tmp_p
     found = subprocess.run([python, "-c", "import torch"], capture_output=True, check=False)
     assert found.returncode != 0
     out = tmp_path / "result.json"
-    command = [python, kit / "time_kit.py", "--out", out]
+    command = [str(word) for word in (python, kit / "time_kit.py", "--out", out)]
     stopped = subprocess.Popen(command, stderr=subprocess.PIPE, cwd=tmp_path)
     try:
         stopped.wait(timeout=3)

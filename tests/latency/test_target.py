@@ -96,12 +96,12 @@ class Disturbed(FakeDevice):
         super().__init__()
         self.times_ms, self.calls = times_ms, 0
 
-    def load(self, model: object):  # type: ignore[no-untyped-def]
+    def load(self, model: object):
         runner = super().load(model)
         if model == 1.0:
             plain = runner.run
 
-            def run():  # type: ignore[no-untyped-def]
+            def run():
                 self.calls += 1
                 return plain()._replace(wall_ms=next(self.times_ms))
 

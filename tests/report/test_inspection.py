@@ -8,7 +8,6 @@ from pipeline.latency.measure import Effort
 from pipeline.latency.predictor import Predictor
 from pipeline.latency.table import table_name
 from pipeline.latency.target import TargetMachine
-from pipeline.report import inspection
 from pipeline.report.inspection import Inspection, Size, inspect_file
 from pipeline.rundir import write_json
 from pipeline.space.genotype import Genotype
@@ -33,7 +32,7 @@ def test_predicted_and_measured(darts_v2: Genotype, tmp_path: Path, monkeypatch:
     table.write(tmp_path / "latency_tables" / table_name(FINGERPRINT, "darts"))
     write_json(tmp_path / "genotype.json", darts_v2.record())
     machine = TargetMachine(FakeDevice(), effort=Effort(rounds=8, calls=2))
-    monkeypatch.setattr(inspection.TargetMachine, "of", lambda *_: machine)
+    monkeypatch.setattr(TargetMachine, "of", lambda *_: machine)
     record = inspect_file(tmp_path / "genotype.json", SIZE, Config(), tmp_path, measure=True).record()
     assert record["measured_ms"]["p50"] == pytest.approx(CALL_MS + PARAMETER_MS * record["params"])
     assert record["measured_ms"].keys() == {"p50", "p95", "p99", "raw_p50"}

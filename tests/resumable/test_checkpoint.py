@@ -2,6 +2,7 @@
 
 import struct
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,12 @@ import torch
 from pipeline.errors import UserError
 from pipeline.resumable.checkpoint import Checkpoints, hash_of
 
-STATE = {"weights": {"a": torch.arange(6.0).view(2, 3)}, "lr": 0.1, "list": [1, None, "x"], "betas": (0.9, 0.99)}
+STATE: dict[str, Any] = {
+    "weights": {"a": torch.arange(6.0).view(2, 3)},
+    "lr": 0.1,
+    "list": [1, None, "x"],
+    "betas": (0.9, 0.99),
+}
 
 
 def names(folder: Path) -> list[str]:

@@ -15,7 +15,7 @@ def test_a_signal_is_noted_and_handlers_are_put_back(number: signal.Signals) -> 
         assert not interruption.requested
         os.kill(os.getpid(), number)
         assert interruption.requested
-    assert signal.getsignal(number) is before
+    assert signal.getsignal(number) is before  # type: ignore[unreachable]  # the handler has set `requested`
     error = interruption.stop("epoch 1")
     assert error.exit_code == 130 and "run the same command to go on" in str(error)
 

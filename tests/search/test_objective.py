@@ -38,11 +38,11 @@ def macs_limit(share: float) -> Limit:
 
 def eq_11(limits: Constraint, loss: torch.Tensor, alphas: Sequence[torch.Tensor], penalty: float) -> torch.Tensor:
     """The objective as the paper writes it, λ and the division by T added."""
-    over = sum(
+    over = [
         torch.relu(expected_cost(SPACE, limit.costs, alphas, limits.prices, "shifted") / limit.at_most - 1)
         for limit in limits.limits
-    )
-    return loss * torch.exp(penalty * over)
+    ]
+    return loss * torch.exp(penalty * torch.stack(over).sum())
 
 
 def test_logarithm_of_the_objective_with_two_limits() -> None:
@@ -102,7 +102,7 @@ def test_descent_on_the_penalty_alone_reaches_the_budget(share: float) -> None:
     optimizer, penalty = torch.optim.Adam(alphas, lr=0.02), 1.0
     wish = [alpha.detach().clone() for alpha in alphas]
     for _ in range(400):
-        loss = 1 + sum((a - w).square().mean() for a, w in zip(alphas, wish, strict=True))
+        loss = 1 + torch.stack([(a - w).square().mean() for a, w in zip(alphas, wish, strict=True)]).sum()
         optimizer.zero_grad()
         limits.penalize(loss, alphas, penalty).backward()
         optimizer.step()

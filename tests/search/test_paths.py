@@ -1,6 +1,7 @@
 """A search on a layer-wise space: sampled paths, the same ones within a step and after a resumption."""
 
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -17,7 +18,7 @@ SKELETON = Skeleton("mobile", cells=22, channels=8, resolution=8, classes=3, in_
 GAMMA = 1e-5  # before training, the curvature of so deep a supernet is in the thousands
 
 
-def make(folder: Path, **settings: object) -> Search:
+def make(folder: Path, **settings: Any) -> Search:
     return make_search(folder, skeleton=SKELETON, target=SKELETON, epochs=1, gamma=GAMMA, **settings)
 
 

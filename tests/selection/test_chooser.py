@@ -45,7 +45,7 @@ def test_a_generous_budget_buys_a_larger_network_with_a_good_cell() -> None:
             assert chosen.score == max(option.score for option in options)
         sizes.append(chosen.macs)
     assert sizes == sorted(sizes)
-    assert chosen.target.skeleton == GRID[-1]
+    assert chosen is not None and chosen.target.skeleton == GRID[-1]
     assert chosen.share == pytest.approx(1.0)
 
 

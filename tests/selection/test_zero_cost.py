@@ -16,7 +16,7 @@ CELL = "|nor_conv_3x3~0|+|skip_connect~0|nor_conv_1x1~1|+|avg_pool_3x3~0|none~1|
 DEAD = "|none~0|+|nor_conv_3x3~0|none~1|+|none~0|nor_conv_3x3~1|none~2|"
 
 
-def cell(text: str):  # type: ignore[no-untyped-def]
+def cell(text: str):
     return genotype_from_record({"space": "nasbench201", "cell": text})
 
 

@@ -1,6 +1,7 @@
 """Every operation at every kind of site: shape, price, second derivatives, export."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -43,7 +44,7 @@ def run(module: torch.nn.Module, site: Site, dtype: torch.dtype = torch.float32)
 @pytest.mark.parametrize("site", SITES, ids=lambda site: site.key)
 def test_shape_and_prices(site: Site) -> None:
     for norm in (Normalization(), Normalization(affine=False, pool_bn=True), Normalization(affine=True, pool_bn=True)):
-        module = operations.build(site, norm)
+        module: Any = operations.build(site, norm)
         assert operations.params(site, norm) == sum(p.numel() for p in module.parameters())
     output = run(module, site)
     side = [site.resolution_out] * 2 if not site.operation.startswith("head") else []
@@ -55,7 +56,7 @@ def test_shape_and_prices(site: Site) -> None:
 def test_twice_differentiable(site: Site) -> None:
     """Double backward equals a central difference of the gradient, in float64 with kinks smoothed away by chance."""
     torch.manual_seed(1)
-    module = operations.build(site, Normalization()).double()
+    module: Any = operations.build(site, Normalization()).double()
     x = torch.randn(2, site.channels_in, 8, 8, dtype=torch.float64, requires_grad=True)
     direction = torch.randn_like(x)
 
@@ -72,7 +73,7 @@ def test_twice_differentiable(site: Site) -> None:
 
 @pytest.mark.parametrize("site", SITES, ids=lambda site: site.key)
 def test_exports_with_the_same_numbers(site: Site, tmp_path: Path) -> None:
-    module = operations.build(site, Normalization()).eval()
+    module: Any = operations.build(site, Normalization()).eval()
     x = torch.randn(1, site.channels_in, site.resolution, site.resolution)
     write_quick(module, [x], tmp_path / "site.onnx")
     session = onnxruntime.InferenceSession(tmp_path / "site.onnx", providers=["CPUExecutionProvider"])
@@ -87,13 +88,14 @@ def test_average_pooling_does_not_count_the_padding() -> None:
 
 def test_dilated_kernel_reaches_four_pixels() -> None:
     """A 5×5 kernel dilated by two sees 9×9 pixels: the padding must be 4, and stride 1 must keep the size."""
-    module = operations.build(Site("dil_conv_5x5", 1, 1, 1, 12), Normalization())
+    module: Any = operations.build(Site("dil_conv_5x5", 1, 1, 1, 12), Normalization())
     depthwise = module[1]
     assert (depthwise.padding, depthwise.dilation, depthwise.kernel_size) == ((4, 4), (2, 2), (5, 5))
 
 
 def test_the_second_half_of_a_factorized_reduction_is_shifted() -> None:
-    module = operations.build(Site("skip_connect", 2, 2, 2, 4), Normalization())[1]
+    reduction: Any = operations.build(Site("skip_connect", 2, 2, 2, 4), Normalization())
+    module = reduction[1]
     for half in (module.even, module.odd):
         torch.nn.init.ones_(half.weight)
     x = torch.arange(16.0).reshape(1, 1, 4, 4).repeat(1, 2, 1, 1)

@@ -204,7 +204,7 @@ EVIDENCE = {"evidence_minutes": 1e-6, "evidence_steps": 2, "evaluations": 20}
 
 def test_evidence_is_gathered_shown_and_survives_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that is killed after a few trainings goes on with the next, and chooses what an unbroken run chooses."""
-    few = {
+    few: dict[str, Any] = {
         "data": {"validation_share": 0.03, "augment": "none"},
         "compute": {"threads": 1},
         "search": {"channels": 4},

@@ -10,8 +10,11 @@ from pipeline.config_file import make_config
 from pipeline.errors import UserError
 from pipeline.latency.predictor import Predictor
 from pipeline.latency.table import table_name
+from pipeline.latency.target import TargetMachine
 from pipeline.rundir import RunDir
+from pipeline.runner.execution import run_stage
 from pipeline.stages import profile as stage
+from pipeline.stages import stage_named
 from pipeline.stages.context import Context
 from pipeline.stages.tables import open_target, table_path
 from tests.latency.fakes import FINGERPRINT, FakeDevice
@@ -41,6 +44,21 @@ def test_a_table_and_its_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[
     shown = capsys.readouterr()
     assert shown.out == ""
     assert "valid: on 3 other networks" in shown.err and "slowest sites" in shown.err
+
+
+def test_no_image_is_needed_where_the_classes_are_stated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stage as the runner runs it, on data that is not there."""
+    monkeypatch.setattr("pipeline.stages.profile.open_target", lambda context: TargetMachine(FakeDevice()))
+    monkeypatch.setattr("pipeline.stages.tables.open_target", lambda context: TargetMachine(FakeDevice()))
+    absent = {"format": "folder", "path": "nowhere", "colour": True}
+    with pytest.raises(UserError, match="nowhere"):
+        run_stage(make_context(tmp_path, data=absent), stage_named("profile"))
+    assert not (tmp_path / "latency_tables").exists()
+    context = make_context(tmp_path, data={**absent, "classes": 7})
+    run_stage(context, stage_named("profile"))
+    (entry,) = LatencyTable.read(table_path(context)).column("fp32").skeletons
+    assert (entry.skeleton["classes"], entry.skeleton["in_channels"]) == (7, 3)
+    assert not context.run.splits.exists()
 
 
 def test_every_size_of_the_grid_is_calibrated(tmp_path: Path) -> None:

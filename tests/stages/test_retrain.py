@@ -44,8 +44,8 @@ def test_weights_metrics_and_pictures_agree(tmp_path: Path) -> None:
     context = choose(make_context(tmp_path, holdout_share=0.1))
     retrain.run(context)
     trained, metrics = context.read(Trained), json.loads(context.run.metrics.read_text())
-    pixels = torch.stack([image for image, _ in context.data.test]).float() / 255
-    labels = torch.tensor([label for _, label in context.data.test])
+    images, targets = zip(*(context.data.test[i] for i in range(len(context.data.test))), strict=True)
+    pixels, labels = torch.stack(images).float() / 255, torch.tensor(targets)
     mean, std = (torch.tensor(values).view(1, -1, 1, 1) for values in (trained.mean, trained.std))
     with torch.no_grad():
         answers = trained.network((pixels - mean) / std).argmax(1)

@@ -8,11 +8,12 @@ import torch
 
 from pipeline.config import DataConfig, RetrainConfig
 from pipeline.data import ImageData, load_data
+from pipeline.data.normalization import Normalization
 from pipeline.space.genotype import genotype_from_record
 from pipeline.space.network import Network
 from pipeline.space.skeleton import Skeleton
 from pipeline.training.job import Job
-from pipeline.training.step import Normalization, seed_all
+from pipeline.training.step import seed_all
 from tests.conftest import DARTS_V2_RECORD
 
 CPU = torch.device("cpu")
@@ -37,22 +38,22 @@ def recipe(**settings: Any) -> RetrainConfig:
 def make_job(folder: Path, images: int = 256, **settings: Any) -> Job:
     """A job on some of the digits; its figures come from its settings, its traces go to the folder."""
     data = digits()
-    extra = {name: settings.pop(name) for name in ("augment", "clock", "config_hash") if name in settings}
-    return Job(
-        **{
-            "config": recipe(**settings),
-            "train": replace(data.train, indices=data.train.indices[:images]),
-            "holdout": None,
-            "classes": 10,
-            "normalize": Normalization(data.mean, data.std, CPU, channels_last=False),
-            "augment": "shift",
-            "device": CPU,
-            "seed": 5,
-            "workers": 0,
-            "checkpoints": folder / "checkpoint",
-            "history": folder / "history.jsonl",
-            "tensorboard": None,
-            "config_hash": "tests",
-            **extra,
-        }
-    )
+    own = ("augment", "clock", "config_hash")
+    extra: dict[str, Any] = {name: settings.pop(name) for name in own if name in settings}
+    values: dict[str, Any] = {
+        "config": recipe(**settings),
+        "train": replace(data.train, indices=data.train.indices[:images]),
+        "holdout": None,
+        "classes": 10,
+        "normalize": Normalization(data.mean, data.std, CPU, channels_last=False),
+        "augment": "shift",
+        "device": CPU,
+        "seed": 5,
+        "workers": 0,
+        "checkpoints": folder / "checkpoint",
+        "history": folder / "history.jsonl",
+        "tensorboard": None,
+        "config_hash": "tests",
+        **extra,
+    }
+    return Job(**values)

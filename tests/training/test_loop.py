@@ -47,7 +47,7 @@ def stop_at(step: int) -> Callable[[int], None]:
 
 
 def test_interrupted_anywhere_it_goes_on_with_the_same_bits(tmp_path: Path) -> None:
-    settings = {"epochs": 3, "mixup": 0.2}
+    settings: dict[str, Any] = {"epochs": 3, "mixup": 0.2}
     whole = train(model_of(make_network()), make_job(tmp_path / "whole", **settings))
     job = make_job(tmp_path / "cut", **settings)
     for passes in (2, 3, 4):  # a signal is heard one step later: 3, 7 and 12 of 12

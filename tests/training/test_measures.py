@@ -1,6 +1,7 @@
 """Measures against scikit-learn's, and the calibration error against its definition."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,9 +9,9 @@ import torch
 from sklearn.metrics import confusion_matrix, log_loss, recall_score, top_k_accuracy_score
 from torch import nn
 
+from pipeline.data.normalization import Normalization
 from pipeline.report.pictures.training import draw_all
 from pipeline.training.measures import Predictions, measure, predict
-from pipeline.training.step import Normalization
 from tests.training.material import CPU, digits
 
 
@@ -49,7 +50,7 @@ def test_a_class_without_images_has_no_accuracy_and_the_record_is_json(tmp_path:
     record = measures.record(("a", "b$", "c$"))
     assert [row["accuracy"] for row in record["per_class"]] == [1.0, 1.0, None]
     assert record["test_accuracy"] == 1.0
-    history = [
+    history: list[dict[str, Any]] = [
         {"step": 1, "event": "started"},
         {"step": 4, "epoch": 1, "train_loss": 1.0, "train_top1": 0.5, "lr": 0.1},
     ]
@@ -63,8 +64,9 @@ def test_predict_sees_every_image_once_in_order_and_normalized() -> None:
     network = nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(64, 10))
     found = predict(network, data.test, Normalization([0.25], [0.5], CPU, channels_last=True))
     assert network.training
-    pixels = torch.stack([image for image, _ in data.test]).float() / 255
+    images, labels = zip(*(data.test[i] for i in range(len(data.test))), strict=True)
+    pixels = torch.stack(images).float() / 255
     with torch.no_grad():
         wanted = network.eval()((pixels - 0.25) / 0.5)
     assert torch.allclose(found.logits, wanted, atol=1e-5)
-    assert found.labels.tolist() == [label for _, label in data.test]
+    assert found.labels.tolist() == list(labels)

@@ -7,9 +7,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from pipeline.data.normalization import Normalization
 from pipeline.errors import UserError
 from pipeline.training.precision import Precision, choose_precision
-from pipeline.training.step import Model, Normalization, Outputs, Stepper, model_of, plain_model
+from pipeline.training.step import Model, Outputs, Stepper, model_of, plain_model
 from tests.training.material import CPU, make_network, recipe
 
 IMAGES, LABELS = torch.rand(8, 1, 8, 8, generator=torch.Generator().manual_seed(0)), torch.arange(8)
@@ -32,6 +33,7 @@ def test_parts_average_gradients_of_their_own_batch_statistics(clip: float) -> N
     nn.utils.clip_grad_norm_(oracle.parameters(), clip)
     with torch.no_grad():
         for p in oracle.parameters():
+            assert p.grad is not None
             g = p.grad + 3e-4 * p
             p.sub_(0.05 * (g + 0.9 * g))  # the first Nesterov step
     done = stepper_of(model_of(network), accumulate=2, lr=0.05, clip=clip, drop_path=0.0).step(IMAGES, LABELS, 0)
@@ -41,14 +43,14 @@ def test_parts_average_gradients_of_their_own_batch_statistics(clip: float) -> N
 
 
 def test_averaged_weights_follow_the_decay() -> None:
-    module = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+    module: Any = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
     stepper, weights = stepper_of(plain_model(module), ema=0.5, lr=0.5), [module[1].weight.detach().clone()]
     average = weights[0]
     for number in range(4):
         stepper.step(IMAGES, LABELS, number)
         decay = min(0.5, 1 - (1 + number) ** (-2 / 3)) if number else 0.0
         average = decay * average + (1 - decay) * module[1].weight.detach()
-    assert torch.allclose(stepper.deployed[1].weight, average, atol=1e-7)
+    assert torch.allclose(stepper.deployed.get_parameter("1.weight"), average, atol=1e-7)
     assert not torch.allclose(average, module[1].weight)
 
 
@@ -64,7 +66,7 @@ def test_a_step_depends_on_its_number_and_not_on_what_was_drawn_before() -> None
 
 
 def test_a_loss_that_is_not_finite_changes_nothing() -> None:
-    module = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+    module: Any = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
     stepper = stepper_of(Model(module, lambda x: Outputs(module(x) * float("nan"), None), lambda rate: None))
     before = module[1].weight.detach().clone()
     done = stepper.step(IMAGES, LABELS, 0)
