@@ -79,11 +79,9 @@ def test_sine(start: tuple[float, float]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("n", [1, 2])
-def test_sine_by_the_schedule_of_the_supplement(n: int, start: tuple[float, float]) -> None:
+def test_sine_by_the_schedule_of_the_benchmark(n: int, start: tuple[float, float]) -> None:
     p = Sine(n, *start)
-    require_optimum(
-        p, solve_by_barrier(p, rounds={1: 800, 2: 1000}[n], decay=1.01, lower_steps=50, steps=25, rate=0.01)
-    )
+    require_optimum(p, solve_by_barrier(p, rounds=500, decay=1.016, lower_steps=25, steps=8, rate=0.02))
 
 
 @pytest.mark.parametrize("method", [ExactInverse(), Neumann(0.5, 8), ReverseMode(0.5, 8)], ids=repr)
