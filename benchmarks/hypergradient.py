@@ -26,7 +26,7 @@ from pipeline.bilevel import Neumann
 
 TERMS = range(6)
 COUNTS = (1, 2, 5)
-KINDS = ("finite_difference", "exact", "textbook", "cg", "reverse")
+KINDS = ("finite_difference", "exact", "textbook", "cg", "reverse", "bvfim")
 MEMORY = ["gradient", *(f"{kind} {count}" for kind in KINDS for count in COUNTS)]
 DEFAULTS = {"cells": 8, "channels": 16, "resolution": 32, "batch": 16, "rounds": 3, "threads": 1}
 
@@ -80,14 +80,14 @@ def main() -> None:
         return
     search = Search(options)
     kinds = ["finite_difference", "exact", "textbook"]
-    extra = ["finite_difference+diagnostics 2", "exact+diagnostics 2", "central 2"]
+    extra = ["finite_difference+diagnostics 2", "exact+diagnostics 2", "central 2", "bvfim 3"]
     ratios = time_variants(search, [*(f"{kind} {k}" for k in TERMS for kind in kinds), *extra], options)
     print(describe(search, options))
     print("Cost of one hypergradient in training gradients:\n")
     print("| K | floor K+3 | finite difference | exact | textbook |\n|---|---|---|---|---|")
     for k in TERMS:
         print(f"| {k} | {k + 3} | " + " | ".join(f"{ratios[f'{kind} {k}']:.2f}" for kind in kinds) + " |")
-    print("\nWith K = 2: " + ", ".join(f"{name.removesuffix(' 2')} {ratios[name]:.2f}" for name in extra) + ".")
+    print("\nWith that many terms or steps: " + ", ".join(f"{name} {ratios[name]:.2f}" for name in extra) + ".")
     print_agreement(search)
     print_memory()
 
@@ -106,7 +106,7 @@ def print_agreement(search: Search) -> None:
 def print_memory() -> None:
     peaks = {name: peak_megabytes(name) for name in MEMORY}
     print(f"\nPeak memory in that of one training gradient ({peaks['gradient']:.0f} MB above the supernet); the number")
-    print("is K for Neumann and the textbook, steps for conjugate gradient and reverse mode:\n")
+    print("is K for Neumann and the textbook, steps for conjugate gradient, reverse mode and BVFIM:\n")
     print("| | 1 | 2 | 5 |\n|---|---|---|---|")
     for kind in KINDS:
         row = " | ".join(f"{peaks[f'{kind} {k}'] / peaks['gradient']:.2f}" for k in COUNTS)

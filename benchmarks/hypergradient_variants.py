@@ -11,6 +11,7 @@ from pipeline.bilevel import (
     Method,
     Neumann,
     ReverseMode,
+    ValueFunction,
     hypergradient,
     hypergradient_with_diagnostics,
 )
@@ -94,5 +95,6 @@ class Search:
             "textbook": lambda: self.textbook(k),
             "cg": lambda: self.compute(ConjugateGradient(steps=k, rtol=0.0, damping=1e4)),
             "reverse": lambda: self.compute(ReverseMode(GAMMA, k)),
+            "bvfim": lambda: self.compute(ValueFunction(GAMMA, k, tau=1.0, theta=3e-4, mu1=0.0, mu2=1.0)),
         }
         return methods[kind]

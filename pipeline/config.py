@@ -17,7 +17,7 @@ NonNegative = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 # How a stage runs, or where something lies whose content counts: never what comes out of it.
 WITHOUT_EFFECT = "without effect on results"
 
-Method = Literal["idarts", "darts", "first-order", "t1t2", "cg", "reverse", "truncated"]
+Method = Literal["idarts", "darts", "first-order", "t1t2", "cg", "reverse", "truncated", "bvfim"]
 Percentile = Literal[50, 95, 99]
 Augment = Literal["none", "shift", "crop-flip", "crop-flip-cutout", "imagenet", "randaugment"]
 
@@ -140,7 +140,7 @@ class SearchConfig(Section):
 
     essential = ("epochs",)
     method: Method = "idarts"
-    """How the architecture gradient is computed: idarts, darts, first-order, t1t2, cg, reverse or truncated."""
+    """How the architecture gradient is computed: idarts, darts, first-order, t1t2, cg, reverse, truncated or bvfim."""
     cells: Count = 3
     """Cells of the supernet."""
     channels: Count = 8
@@ -156,7 +156,15 @@ class SearchConfig(Section):
     products: Literal["exact", "finite_difference"] = "finite_difference"
     """Hessian products by double backward, or by differences of gradients (cheaper)."""
     gamma: NonNegative = 0.0
-    """Step of the Neumann series; 0 takes the current weight learning rate."""
+    """Step of the Neumann series (bvfim: of its descents); 0 takes the current weight learning rate."""
+    barrier_steps: Count = 3
+    """bvfim: descents per architecture step, two gradients each."""
+    barrier_tau: Positive = 1.0
+    """bvfim: tau, the first weight of the barrier."""
+    barrier_gap: Positive = 1.0
+    """bvfim: mu2, how far the training loss may rise at first, as a share of itself."""
+    barrier_decay: Annotated[float, Field(ge=1.0, allow_inf_nan=False)] = 1.01
+    """bvfim: both are divided by this at every architecture step, down to a thousandth."""
     weight_lr: Positive = 0.025
     """First learning rate of the supernet's weights (SGD, Nesterov 0.9, cosine)."""
     weight_lr_min: NonNegative = 0.001

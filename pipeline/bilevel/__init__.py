@@ -1,6 +1,7 @@
-"""Hypergradients of bilevel problems (iDARTS eq. 3-9, Table 4), in torch alone."""
+"""Hypergradients of bilevel problems (iDARTS eq. 3-9 and Table 4, BVFIM), in torch alone."""
 
 from pipeline.bilevel.errors import (
+    BarrierError,
     DivergenceError,
     HypergradientError,
     NegativeCurvatureError,
@@ -17,9 +18,11 @@ from pipeline.bilevel.hypergradient import (
 from pipeline.bilevel.implicit import T1T2, ConjugateGradient, ExactInverse, Neumann, OneStepUnroll
 from pipeline.bilevel.methods import DirectOnly, Method
 from pipeline.bilevel.unrolled import ReverseMode, TruncatedReverse
+from pipeline.bilevel.value_function import ValueFunction
 
 __all__ = [
     "T1T2",
+    "BarrierError",
     "ConjugateGradient",
     "Diagnostics",
     "DirectOnly",
@@ -36,6 +39,7 @@ __all__ = [
     "SingularHessianError",
     "StepTooSmallError",
     "TruncatedReverse",
+    "ValueFunction",
     "hypergradient",
     "hypergradient_with_diagnostics",
 ]

@@ -46,6 +46,10 @@ class StepTooSmallError(HypergradientError):
     """A finite-difference step vanished in the rounding of the weights."""
 
 
+class BarrierError(HypergradientError):
+    """The value-function method left the inside of its barrier, or finds no step that stays there."""
+
+
 def require_finite(value: float, what: str) -> float:
     """The value, or NonFiniteError."""
     if not math.isfinite(value):

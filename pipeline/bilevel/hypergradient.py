@@ -33,6 +33,8 @@ class HypergradientResult:
     diagnostics: Diagnostics
     inner_gradient: Vector | None
     """dL1/dw of this rank at w, where the method computed it: it may serve as the next weight step's gradient."""
+    end: Vector | None
+    """The weights that the outer loss was taken at, where the method moved them: the end of an unroll, BVFIM's y."""
 
 
 def hypergradient(
@@ -49,8 +51,9 @@ def hypergradient(
 
     The losses may read their arguments or close over a module whose parameters are the tensors of `w`; methods that
     need other weights write them into these tensors for the time being. Name the BatchNorm statistics of such a module
-    as `buffers`. `reduce` averages a list of tensors over ranks: it is called with the outer gradient, every product
-    and every unrolled step, in the same order on all ranks, which then return the same hypergradient of the mean loss.
+    as `buffers`. `reduce` averages a list of tensors over ranks: it is called with the outer gradient, every product,
+    every unrolled step and every loss that something is decided by, in the same order on all ranks, which then return
+    the same hypergradient of the mean loss.
     """
     problem = Problem(inner, outer, w, alpha, reduce, buffers)
     return _result(method.parts(problem, diagnose=False)).gradient
@@ -78,4 +81,4 @@ def _result(parts: Parts) -> HypergradientResult:
         indirect_norm=require_finite(norm(parts.indirect), "the indirect part"),
     )
     gradient = add(parts.direct, parts.indirect)
-    return HypergradientResult(gradient, parts.direct, parts.indirect, diagnostics, parts.inner_gradient)
+    return HypergradientResult(gradient, parts.direct, parts.indirect, diagnostics, parts.inner_gradient, parts.end)

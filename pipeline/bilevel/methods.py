@@ -14,12 +14,16 @@ from pipeline.bilevel.vectors import Vector, zeros_like
 
 @dataclass(frozen=True)
 class Parts:
-    """The two parts of a hypergradient and what was learnt on the way; dL1/dw at w, if it was needed."""
+    """The two parts of a hypergradient and what was learnt on the way.
+
+    `inner_gradient` is dL1/dw at w, if it was needed; `end` the weights that L2 was taken at, where they are not w.
+    """
 
     direct: Vector
     indirect: Vector
     trace: Trace
     inner_gradient: Vector | None = None
+    end: Vector | None = None
 
 
 class Method(ABC):

@@ -27,6 +27,13 @@ class Pair(NamedTuple):
     alpha: Vector
 
 
+class ValueAndGradient(NamedTuple):
+    """A loss of this rank and its derivatives."""
+
+    value: Tensor
+    gradient: Vector
+
+
 @dataclass(frozen=True)
 class Problem:
     """L1, L2 and the point (w, alpha); `reduce` sees every gradient and product that enters the result.
@@ -63,11 +70,16 @@ class Problem:
 
     def gradient(self, loss: Loss, part: slice, create_graph: bool = False) -> Vector:
         """dloss/dtensors[part] of this rank at the present weights; zeros for what the loss does not use."""
+        return self.value_and_gradient(loss, part, create_graph).gradient
+
+    def value_and_gradient(self, loss: Loss, part: slice, create_graph: bool = False) -> ValueAndGradient:
+        """The loss beside its gradient, from the same pass; an empty part takes no pass back."""
         with preserved(self.buffers), torch.enable_grad():
             value = loss(self.w, self.alpha)
             if value.numel() != 1:
                 raise ValueError(f"a loss must return one number, this one returned shape {tuple(value.shape)}")
-            return differentiate([value], self.tensors[part], create_graph=create_graph)
+            gradient = differentiate([value], self.tensors[part], create_graph=create_graph)
+            return ValueAndGradient(value.detach().reshape(()), gradient)
 
     def load(self, weights: Sequence[Tensor]) -> None:
         """Write `weights` into w."""

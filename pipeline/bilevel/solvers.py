@@ -25,13 +25,17 @@ class Trace:
     """How a solve went; None where it is not known."""
 
     norms: tuple[float, ...] = ()
-    """||V_k|| for the Neumann terms or the steps back in time, ||r_k|| for conjugate gradient."""
+    """||V_k|| for the Neumann terms or the steps back in time, ||r_k|| for conjugate gradient, ||dphi/dy|| of BVFIM."""
     residual: float | None = None
-    """||b - A x|| / ||b|| of the linear solve; A is H with its damping."""
+    """||b - A x|| / ||b|| of the linear solve; A is H with its damping. Last over first norm of a descent."""
     lambda_max: float | None = None
     """Largest eigenvalue of H, estimated from below."""
     gamma_lambda_max: float | None = None
     """gamma times that; the Neumann series needs it below 2."""
+    gap: float | None = None
+    """How far the lower loss is below its bound where the value-function method ends."""
+    halvings: int | None = None
+    """How often its descents had to halve a step."""
 
 
 @dataclass(frozen=True)

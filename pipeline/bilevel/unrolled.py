@@ -10,7 +10,7 @@ not by one graph.
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pipeline.bilevel.errors import require_finite
 from pipeline.bilevel.methods import Method, Parts, require_positive
@@ -39,8 +39,9 @@ class TruncatedReverse(Method):
     def parts(self, problem: Problem, diagnose: bool) -> Parts:
         with preserved(problem.w):
             trajectory = descend(problem, self.gamma, self.steps, keep=self.last)
+            end = copies(problem.w)
             v, direct = problem.split(problem.reduce(problem.gradient(problem.outer, problem.BOTH)))
-            return ascend(problem, self.gamma, trajectory, v, direct)
+            return replace(ascend(problem, self.gamma, trajectory, v, direct), end=end)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from pipeline.data import Batch
 from pipeline.errors import PromiseBroken
 from pipeline.resumable.ranks import average
 from pipeline.search.losses import Losses
-from pipeline.search.methods import make_method, reference_method
+from pipeline.search.methods import Progress, make_method, reference_method
 
 Loss = Callable[[Sequence[Tensor], Sequence[Tensor]], Tensor]
 _ATTEMPTS = 5
@@ -61,18 +61,20 @@ class ArchitectureGradients:
         """Those on the present paths: the losses do not depend on others, whose part of every term would be zero."""
         return list(self.losses.supernet.parameters_on(self.losses.paths))
 
-    def compute(self, pair: BatchPair, penalty: float, rate: float, diagnose: bool) -> ArchitectureGradient:
+    def compute(
+        self, pair: BatchPair, penalty: float, rate: float, diagnose: bool, progress: Progress
+    ) -> ArchitectureGradient:
         """At the configured γ (0: the learning rate) or the first half, quarter, … at which the solve stays bounded."""
         gamma = self.config.gamma or rate
         for halvings in range(_ATTEMPTS):
             try:
-                return self._compute_at(gamma / 2**halvings, halvings, pair, penalty, diagnose)
+                return self._compute_at(gamma / 2**halvings, halvings, pair, penalty, diagnose, progress)
             except HypergradientError as error:
                 reason = str(error)
         raise SearchDiverged(f"the hypergradient failed {_ATTEMPTS} times in a row: {reason}")
 
     def _compute_at(
-        self, gamma: float, halvings: int, pair: BatchPair, penalty: float, diagnose: bool
+        self, gamma: float, halvings: int, pair: BatchPair, penalty: float, diagnose: bool, progress: Progress
     ) -> ArchitectureGradient:
         seen: list[Tensor] = []
 
@@ -80,7 +82,7 @@ class ArchitectureGradients:
             seen.append(self.losses.cross_entropy(pair.validation, self.alphas))
             return self.losses.constraint.penalize(seen[-1], self.alphas, penalty)
 
-        method, diagnostics = make_method(self.config, gamma), None
+        method, diagnostics = make_method(self.config, gamma, progress), None
         if diagnose:
             result = self._diagnosed(pair.train, outer, method)
             gradient, diagnostics = result.gradient, result.diagnostics
@@ -107,11 +109,17 @@ class ArchitectureGradients:
         )
 
     def check(self, pair: BatchPair, rate: float) -> float | None:
-        """Cosine of the indirect part between the method in use and the reference on a few images; None if it fails."""
+        """Cosine of the indirect part between the method in use and its reference on a few images.
+
+        None if one of them fails or there is no reference.
+        """
         train, validation = (
             Batch(batch.images[:_CHECK_IMAGES], batch.labels[:_CHECK_IMAGES]) for batch in (pair.train, pair.validation)
         )
         gamma = self.config.gamma or rate
+        compared_with = reference_method(self.config, gamma)
+        if compared_with is None:
+            return None
 
         def outer(w: Sequence[Tensor], alpha: Sequence[Tensor]) -> Tensor:
             return self.losses.cross_entropy(validation, self.alphas)
@@ -119,7 +127,7 @@ class ArchitectureGradients:
         try:
             used, reference = (
                 torch.cat([part.flatten() for part in self._diagnosed(train, outer, method).indirect])
-                for method in (make_method(self.config, gamma), reference_method(self.config, gamma))
+                for method in (make_method(self.config, gamma), compared_with)
             )
         except HypergradientError:
             return None

@@ -14,7 +14,7 @@ from pipeline.resumable.ranks import average
 from pipeline.search.architecture import ArchitectureGradient, ArchitectureGradients, BatchPair, SearchDiverged
 from pipeline.search.guards import ArchitectureReport, Gap, measure_gap, report_architecture
 from pipeline.search.losses import Losses
-from pipeline.search.methods import inner_steps
+from pipeline.search.methods import Progress, inner_steps
 from pipeline.search.objective import Constraint, adapt_penalty
 from pipeline.search.state import Best, SearchState, start_state
 from pipeline.search.stream import Stream
@@ -165,7 +165,8 @@ class Search:
         state, limits = self.state, self.constraint.limits
         pair = BatchPair(train_batch, self.losses.prepare(self.validation.batch(state.alpha_step)))
         first_of_epoch = (state.step - self.inner_steps - 1) // self.train.per_epoch < epoch
-        found = self.gradients.compute(pair, state.penalty, rate, diagnose=first_of_epoch)
+        progress = Progress(state.alpha_step, sum(state.losses) / len(state.losses))
+        found = self.gradients.compute(pair, state.penalty, rate, diagnose=first_of_epoch, progress=progress)
         for alpha, part in zip(state.alphas, found.gradient, strict=True):
             alpha.grad = part
         state.alpha_optimizer.step()

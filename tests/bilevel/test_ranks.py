@@ -7,7 +7,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from pipeline.bilevel import ConjugateGradient, Method, Neumann, hypergradient
+from pipeline.bilevel import (
+    ConjugateGradient,
+    Method,
+    Neumann,
+    ValueFunction,
+    hypergradient,
+    hypergradient_with_diagnostics,
+)
 from tests.bilevel.problems import Curved, flat
 from tests.bilevel.test_promises import METHODS
 
@@ -63,7 +70,26 @@ def test_ranks_agree_on_the_hypergradient_of_the_mean_losses(method: Method) -> 
     torch.testing.assert_close(found[0], whole, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("method", [Neumann(0.2, 3), ConjugateGradient(3, damping=0.1)], ids=repr)
+HALVED = [ValueFunction(1.0, 3, tau=0.5, theta=0.1, mu1=0.0, mu2=mu2) for mu2 in (1.0, "adaptive")]
+
+
+@pytest.mark.parametrize("method", HALVED, ids=repr)
+def test_ranks_halve_their_steps_together(method: ValueFunction) -> None:
+    """Each by its own losses would halve at other times, and wait for the others for ever."""
+    ranks = Ranks(2)
+    found = ranks.run(method)
+    first = ranks.problems[0]
+    whole = hypergradient_with_diagnostics(ranks.mean("inner"), ranks.mean("outer"), first.w, first.alpha, method)
+    alone = [hypergradient_with_diagnostics(p.inner, p.outer, p.w, p.alpha, method) for p in ranks.problems]
+    assert len({whole.diagnostics.halvings, *(one.diagnostics.halvings for one in alone)}) > 1
+    assert torch.equal(found[0], found[1])
+    torch.testing.assert_close(found[0], flat(whole.gradient), rtol=0, atol=1e-9)
+
+
+AVERAGED_LATE = [Neumann(0.2, 3), ConjugateGradient(3, damping=0.1), ValueFunction(0.01, 3, 0.5, 0.1, 0.1, 1.0)]
+
+
+@pytest.mark.parametrize("method", AVERAGED_LATE, ids=repr)
 def test_averaging_the_results_of_each_rank_is_another_number(method: Method) -> None:
     ranks = Ranks(3)
     apart = [flat(hypergradient(p.inner, p.outer, p.w, p.alpha, method)) for p in ranks.problems]

@@ -75,16 +75,17 @@ def test_every_method_runs_and_moves_the_architecture(method: str, tmp_path: Pat
     assert search.inner_steps == (1 if method == "darts" else 2)
 
 
-def test_restored_from_any_step_it_ends_with_the_same_bits(tmp_path: Path) -> None:
-    expected = finish(make_search(tmp_path, seed=3))
+@pytest.mark.parametrize("method", ["idarts", "bvfim"])
+def test_restored_from_any_step_it_ends_with_the_same_bits(method: str, tmp_path: Path) -> None:
+    expected = finish(make_search(tmp_path, seed=3, method=method))
     for stop in (1, 2, 5, 8, 11):
-        first = make_search(tmp_path, seed=3)
+        first = make_search(tmp_path, seed=3, method=method)
         for _ in range(stop):
             first.advance()
             if first.at_epoch_end:
                 first.end_epoch()
         record = first.state.record()
-        second = make_search(tmp_path, seed=3)
+        second = make_search(tmp_path, seed=3, method=method)
         second.state.restore(record)
         for ours, theirs in zip(finish(second), expected, strict=True):
             assert torch.equal(ours, theirs)
