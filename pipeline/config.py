@@ -138,9 +138,9 @@ class SearchConfig(Section):
     barrier_steps: Count = 3
     """bvfim: descents per architecture step, two gradients each."""
     barrier_tau: Positive = 1.0
-    """bvfim: first weight of the barrier."""
+    """bvfim: tau, the first weight of the barrier."""
     barrier_gap: Positive = 1.0
-    """bvfim: how far the training loss may rise at first, as a share of itself."""
+    """bvfim: mu2, how far the training loss may rise at first, as a share of itself."""
     barrier_decay: Annotated[float, Field(ge=1.0, allow_inf_nan=False)] = 1.01
     """bvfim: both are divided by this at every architecture step, down to a thousandth."""
     weight_lr: Positive = 0.025
