@@ -20,8 +20,6 @@ from pipeline.runner.opening import remember_flags
 from pipeline.stages import TRANSFER, Stage, stages_of
 from pipeline.stages.context import Context
 
-_UP_TO_DATE = "up to date (inputs, settings and outputs are unchanged)"
-
 
 def run_stage(context: Context, stage: Stage, force: bool = False) -> None:
     """Run one stage, unless it is up to date; `force` runs it from the start all the same."""
@@ -33,31 +31,32 @@ def run_stage(context: Context, stage: Stage, force: bool = False) -> None:
         return
     with context.run.locked():
         for one in (*before, stage):
-            if force or list(changes_since(context, one)):
-                _run_locked(context, one, force)
-            elif one is stage:
-                say(f"✓ {stage.name}: {_UP_TO_DATE}; --force runs it again")
-        remember_flags(context)
+            _bring_up_to_date(context, one, force)
 
 
 def run_all(context: Context) -> None:
     """Every stage in order, without those that are up to date."""
     with context.run.locked():
         for stage in stages_of(context.config):
-            changes = list(changes_since(context, stage))
-            if changes:
-                say(f"▶ {stage.name}: {'; '.join(changes)}")
-                _run_locked(context, stage, with_images=True)
-            else:
-                say(f"✓ {stage.name}: {_UP_TO_DATE}")
-            remember_flags(context)
+            _bring_up_to_date(context, stage, with_images=True)
+
+
+def _bring_up_to_date(context: Context, stage: Stage, force: bool = False, with_images: bool = False) -> None:
+    changes = ["from the start"] if force else list(changes_since(context, stage))
+    if changes:
+        say(f"▶ {stage.name}: {'; '.join(changes)}")
+        _run_locked(context, stage, force, with_images)
+    else:
+        again = f"`pipeline {stage.command} --force` runs it again"
+        say(f"✓ {stage.name}: up to date (inputs, settings and outputs are unchanged; {again})")
+    remember_flags(context)
 
 
 def _module(stage: Stage) -> ModuleType:
     return importlib.import_module(f"pipeline.stages.{stage.name}")
 
 
-def _run_locked(context: Context, stage: Stage, force: bool = False, with_images: bool = False) -> None:
+def _run_locked(context: Context, stage: Stage, force: bool, with_images: bool) -> None:
     """Run a stage and record it. Until then nothing of an earlier result is touched but by the stage itself, last.
 
     Damaged images are found before hours of work; a stage that needs none asks for them only with `with_images`.
@@ -119,7 +118,7 @@ def _changed_files(context: Context, stage: Stage, record: StageRecord) -> Itera
             yield f"its {_title(kind)} is missing"
         elif now != record.outputs.get(kind.name, now):
             yield f"its {_title(kind)} was altered"
-        elif kind.version != record.versions.get(kind.name, kind.version):
+        elif kind.version != record.versions.get(kind.name, 1):
             yield f"its {_title(kind)} is of another version of this program"
 
 
