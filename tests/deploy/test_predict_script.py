@@ -60,6 +60,7 @@ def make_pictures(folder: Path) -> list[Path]:
         "bits.png": (rgb.convert("1"), {}),
         "animation.gif": (rgb.convert("P"), {"save_all": True, "append_images": [rgba.convert("P")]}),
         "large.jpg": (photo, {}),
+        "drafted_by_half.jpg": (photo.resize((100, 80)), {}),  # where another margin would draft otherwise
         "large_grey.jpg": (photo.convert("L"), {}),
         "large_turned.jpg": (photo, {"exif": turned}),
         "large_cmyk.jpg": (photo.convert("CMYK"), {}),
