@@ -10,8 +10,8 @@ The supernet mixes with the softmax of the logits: there the price belongs. The 
 for selection has a hard budget, and a price in both would let a cheap operation lead before anything is learned. It is
 the log-odds of α among the operations that pass something on, α_o − logsumexp of the others: monotone in its
 probability, and, unlike the log-probability, it keeps growing as α does, so that the strongest input stays visible when
-every edge has made up its mind. The α of `none` says nothing: it only scales what the other operations pass on. Where `none` may be
-chosen it scores what the weakest of them does, so that it is taken to save cost and not for its own sake.
+every edge has made up its mind. The α of `none` says nothing: it only scales what the other operations pass on. Where
+`none` may be chosen it scores what the weakest of them does, so that it is taken to save cost, not for its own sake.
 """
 
 from collections.abc import Sequence
