@@ -173,8 +173,9 @@ class SearchConfig(Section):
     """Weight decay of the supernet's weights."""
     clip: Positive = 5.0
     """Gradient norm at which weight gradients are clipped."""
-    alpha_lr: Positive = 3e-4
-    """Learning rate of the architecture (Adam, betas 0.5 and 0.999)."""
+    alpha_lr: NonNegative = 0.0
+    """Learning rate of the architecture (Adam, betas 0.5 and 0.999); 0 lets alpha travel by about 3 over the whole
+    search, however many steps it has, so that a long search can decide and a short one does not stand still."""
     alpha_decay: NonNegative = 1e-3
     """Weight decay of the architecture."""
     warmup_epochs: CountOrZero = 0

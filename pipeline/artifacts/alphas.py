@@ -32,7 +32,7 @@ class Alphas(Typed):
 
     def scores(self) -> list[Tensor]:
         """The score of every operation on every edge."""
-        return operation_scores(self.space, self.alphas, self.prices, self.scale)
+        return operation_scores(self.space, self.alphas)
 
     def weights(self) -> list[Tensor]:
         """What the supernet mixes with."""

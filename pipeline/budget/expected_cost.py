@@ -8,21 +8,19 @@ from torch import Tensor
 
 from pipeline.space.cells import CellKind, Space
 from pipeline.space.costs import Costs
-from pipeline.space.score import Scale, edge_logits, log_odds, passing_logits
+from pipeline.space.score import log_odds, passing_logits
 
 
-def expected_cost(
-    space: Space, costs: Costs, alphas: Sequence[Tensor], prices: Sequence[Tensor], scale: Scale
-) -> Tensor:
+def expected_cost(space: Space, costs: Costs, alphas: Sequence[Tensor]) -> Tensor:
     """E[cost] of the discretized network.
 
     An operation is drawn on every edge with the softmax over all but `none`; a node keeps each set of `keep`
     inputs with the softmax of the sum of their best scores. As α → tα grows the draw becomes the selected genotype.
     """
     total = alphas[0].new_tensor(costs.fixed)
-    for kind, alpha, price in zip(space.kinds, alphas, prices, strict=True):
+    for kind, alpha in zip(space.kinds, alphas, strict=True):
         cost = torch.as_tensor(costs.choices[kind.name]).to(alpha)
-        logits = passing_logits(kind, edge_logits(alpha, price, scale))
+        logits = passing_logits(kind, alpha)
         per_edge = (logits.softmax(-1) * cost).sum(-1)
         total = total + (_keep_probabilities(kind, log_odds(logits).amax(-1)) * per_edge).sum()
     return total

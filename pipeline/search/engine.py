@@ -89,10 +89,6 @@ class Search:
         torch.manual_seed(compute.seed)
         layout = torch.channels_last if compute.channels_last else torch.contiguous_format
         supernet = Supernet(skeleton).to(device, memory_format=layout)  # type: ignore[call-overload]
-        self.state: SearchState = start_state(config, supernet, compute.seed)
-        normalize = Normalization(data.mean, data.std, device, compute.channels_last)
-        self.losses = Losses(supernet, constraint, config.weight_decay, normalize)
-        self.gradients = ArchitectureGradients(config, self.losses, self.state.alphas)
         self.train, self.validation = (
             Stream(
                 images,
@@ -106,6 +102,11 @@ class Search:
         )
         self.total_steps = config.epochs * self.train.per_epoch
         self.inner_steps = inner_steps(config)
+        alpha_steps = (self.total_steps - config.warmup_epochs * self.train.per_epoch) // self.inner_steps
+        self.state: SearchState = start_state(config, supernet, compute.seed, alpha_steps)
+        normalize = Normalization(data.mean, data.std, device, compute.channels_last)
+        self.losses = Losses(supernet, constraint, config.weight_decay, normalize)
+        self.gradients = ArchitectureGradients(config, self.losses, self.state.alphas)
 
     def _detached(self) -> list[Tensor]:
         return [alpha.detach() for alpha in self.state.alphas]

@@ -12,7 +12,7 @@ from pipeline.search.objective import Constraint
 from pipeline.space.cells import CellKind
 from pipeline.space.genotype import Genotype
 from pipeline.space.network import Network
-from pipeline.space.operations import is_skip
+from pipeline.space.operations import is_parameter_free
 from pipeline.space.score import argmax_genotype, edge_weights, operation_scores
 from pipeline.space.supernet import Supernet, inherit_weights
 
@@ -24,8 +24,8 @@ class ArchitectureReport:
     """The architecture's opinion: how strong, how dear, and what it would select."""
 
     genotype: Genotype
-    skip_share: float
-    """Share of the selected operations that do nothing."""
+    parameter_free_share: float
+    """Share of the selected operations that learn nothing: skips, pools, none."""
     costliest_share: float
     """Share of the selected operations that are the costliest of their edge."""
     margin_mean: float
@@ -37,8 +37,8 @@ class ArchitectureReport:
     @property
     def collapse(self) -> str | None:
         """Which end the architecture has run to, if any."""
-        if self.skip_share >= _COLLAPSED_SHARE:
-            return f"{self.skip_share:.0%} of the selected operations are skips or none"
+        if self.parameter_free_share >= _COLLAPSED_SHARE:
+            return f"{self.parameter_free_share:.0%} of the selected operations learn nothing (skips, pools, none)"
         if self.costliest_share >= _COLLAPSED_SHARE:
             return f"{self.costliest_share:.0%} of the selected operations are the costliest of their edge"
         return None
@@ -51,15 +51,15 @@ def report_architecture(constraint: Constraint, alphas: Sequence[Tensor]) -> Arc
     """What the architecture parameters say now."""
     space, detached = constraint.space, [alpha.detach() for alpha in alphas]
     weights = edge_weights(detached, constraint.prices, constraint.scale)
-    genotype = argmax_genotype(space, operation_scores(space, detached, constraint.prices, constraint.scale))
+    genotype = argmax_genotype(space, operation_scores(space, detached))
     margins = torch.cat([(w.topk(2).values @ w.new_tensor([1.0, -1.0])) for w in weights])
     entropies = torch.cat([torch.special.entr(w).sum(-1) / torch.tensor(float(w.shape[-1])).log() for w in weights])
     selected = [(kind, kept) for kind in space.kinds for kept in genotype.kept(kind)]
-    free = sum(is_skip(kept.operation) for _, kept in selected)
+    free = sum(is_parameter_free(kept.operation) for _, kept in selected)
     dear = sum(kept.operation == _costliest(constraint, kind, kept.edge) for kind, kept in selected)
     return ArchitectureReport(
         genotype,
-        skip_share=free / len(selected),
+        parameter_free_share=free / len(selected),
         costliest_share=dear / len(selected),
         margin_mean=float(margins.mean()),
         margin_min=float(margins.min()),

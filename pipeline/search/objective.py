@@ -33,7 +33,7 @@ class Constraint:
 
     def expected(self, alphas: Sequence[Tensor]) -> list[Tensor]:
         """r_i(α), one per limit."""
-        return [expected_cost(self.space, limit.costs, alphas, self.prices, self.scale) for limit in self.limits]
+        return [expected_cost(self.space, limit.costs, alphas) for limit in self.limits]
 
     def overshoot(self, alphas: Sequence[Tensor]) -> Tensor:
         """Σ_i ReLU(r_i / T_i − 1): 0 exactly when every limit is kept."""

@@ -12,6 +12,8 @@ from pipeline.space.supernet import Supernet
 _MOMENTUM = 0.9
 _ALPHA_BETAS = (0.5, 0.999)
 _ALPHA_SPREAD = 1e-3
+# A step of Adam is about its rate: over a search α may move by the first of these, and never faster than the second.
+_ALPHA_TRAVEL, _LARGEST_ALPHA_LR = 3.0, 0.1
 
 
 @dataclass
@@ -78,8 +80,8 @@ class SearchState:
         self.best = None if record["best"] is None else Best(**record["best"])
 
 
-def start_state(config: SearchConfig, supernet: Supernet, seed: int) -> SearchState:
-    """The state before the first step: an architecture that has hardly an opinion."""
+def start_state(config: SearchConfig, supernet: Supernet, seed: int, alpha_steps: int) -> SearchState:
+    """The state before the first step: an architecture that has hardly an opinion, and `alpha_steps` to form one."""
     device = next(supernet.parameters()).device
     generator = torch.Generator().manual_seed(seed)
     alphas = [
@@ -95,5 +97,6 @@ def start_state(config: SearchConfig, supernet: Supernet, seed: int) -> SearchSt
         nesterov=True,
         weight_decay=config.weight_decay,
     )
-    architecture = torch.optim.Adam(alphas, lr=config.alpha_lr, betas=_ALPHA_BETAS, weight_decay=config.alpha_decay)
+    rate = config.alpha_lr or min(_ALPHA_TRAVEL / max(alpha_steps, 1), _LARGEST_ALPHA_LR)
+    architecture = torch.optim.Adam(alphas, lr=rate, betas=_ALPHA_BETAS, weight_decay=config.alpha_decay)
     return SearchState(supernet, alphas, weights, architecture, config.penalty)

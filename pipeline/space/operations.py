@@ -102,6 +102,9 @@ _OPERATIONS: dict[str, tuple[Rows, Rows]] = {
 }
 
 
+_ANY_CHANNELS = 8
+
+
 def rows_of(site: Site) -> Rows:
     """The rows of the site's operation at its stride."""
     if site.operation not in _OPERATIONS:
@@ -110,9 +113,9 @@ def rows_of(site: Site) -> Rows:
     return plain if site.stride == 1 else strided
 
 
-def is_skip(operation: str) -> bool:
-    """Whether the operation does nothing where it need not change the shape."""
-    return _OPERATIONS[operation][0] in ((Identity(),), (Zero(),))
+def is_parameter_free(operation: str) -> bool:
+    """Whether the operation has nothing to learn where it need not change the shape: skips, pools, none."""
+    return params(Site(operation, _ANY_CHANNELS, _ANY_CHANNELS, 1, _ANY_CHANNELS), Normalization()) == 0
 
 
 def build(site: Site, norm: Normalization, copies: int = 1) -> nn.Module:

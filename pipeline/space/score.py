@@ -6,11 +6,12 @@ On an edge with parameters α and relative prices p, the logit of operation o is
     α_o / p_o                                   ("literal": eq. 9 as printed)
     α_o                                         ("off": plain DARTS)
 
-The supernet mixes with the softmax of the logits. The *score* of an operation is its log-odds among those that pass
-something on, logit_o − logsumexp of the others: monotone in its probability, and, unlike the log-probability, it keeps
-growing as α does, so that the strongest input stays visible when every edge has made up its mind. The α of `none` says
-nothing: it only scales what the other operations pass on. Where `none` may be chosen it scores what the weakest of them
-does, so that it is taken to save cost and not for its own sake.
+The supernet mixes with the softmax of the logits: there the price belongs. The *score* of an operation is free of it,
+for selection has a hard budget, and a price in both would let a cheap operation lead before anything is learned. It is
+the log-odds of α among the operations that pass something on, α_o − logsumexp of the others: monotone in its
+probability, and, unlike the log-probability, it keeps growing as α does, so that the strongest input stays visible when
+every edge has made up its mind. The α of `none` says nothing: it only scales what the other operations pass on. Where
+`none` may be chosen it scores what the weakest of them does, so that it is taken to save cost, not for its own sake.
 """
 
 from collections.abc import Sequence
@@ -73,11 +74,11 @@ def log_odds(logits: Tensor) -> Tensor:
     return torch.where(logits.isinf(), logits, logits - others.logsumexp(-1))
 
 
-def operation_scores(space: Space, alphas: Sequence[Tensor], prices: Sequence[Tensor], scale: Scale) -> list[Tensor]:
+def operation_scores(space: Space, alphas: Sequence[Tensor]) -> list[Tensor]:
     """The score of every operation on every edge, per kind of cell; −∞ where it cannot be chosen."""
     return [
-        _score_kind(kind, log_odds(passing_logits(kind, edge_logits(a, p, scale))))
-        for kind, a, p in zip(space.kinds, alphas, prices, strict=True)
+        _score_kind(kind, log_odds(passing_logits(kind, alpha)))
+        for kind, alpha in zip(space.kinds, alphas, strict=True)
     ]
 
 

@@ -118,9 +118,13 @@ def test_run_search_writes_a_history_and_resumes(tmp_path: Path) -> None:
     steps = [e["step"] for e in entries if "validation_loss" in e]
     assert steps == [e["step"] for e in read_history(tmp_path / "whole" / "history.jsonl") if "validation_loss" in e]
     guards = [e for e in entries if "discretization_gap" in e]
-    assert len(guards) == 3 and {"skip_share", "costliest_share", "margin_min", "entropy", "expected_MACs"} <= {
-        key for e in entries for key in e
-    }
+    assert len(guards) == 3 and {
+        "parameter_free_share",
+        "costliest_share",
+        "margin_min",
+        "entropy",
+        "expected_MACs",
+    } <= {key for e in entries for key in e}
 
 
 def test_a_checkpoint_of_another_configuration_is_refused(tmp_path: Path) -> None:
@@ -160,7 +164,7 @@ def test_a_nan_loss_stops_with_a_sentence(tmp_path: Path) -> None:
 def test_collapse_to_either_end_is_noticed(tmp_path: Path) -> None:
     search = make_search(tmp_path)
     operations = search.constraint.space.kinds[0].operations
-    for operation, share in (("skip_connect", "skip_share"), ("nor_conv_3x3", "costliest_share")):
+    for operation, share in (("skip_connect", "parameter_free_share"), ("nor_conv_3x3", "costliest_share")):
         alpha = torch.zeros(6, 5)
         alpha[:, operations.index(operation)] = 20.0
         report = report_architecture(search.constraint, [alpha])
@@ -192,3 +196,22 @@ def test_the_expected_cost_keeps_to_a_binding_budget(share: float, tmp_path: Pat
     finish(search)
     expected = float(search.constraint.expected([alpha.detach() for alpha in search.state.alphas])[0])
     assert expected <= 1.1 * search.constraint.limits[0].at_most
+
+
+@pytest.mark.parametrize(("epochs", "expected"), [(3, 0.1), (400, None)])
+def test_the_rate_of_alpha_follows_from_the_steps_it_has(tmp_path: Path, epochs: int, expected: float | None) -> None:
+    """Over the whole search α may travel by 3, at no more than 0.1 a step; a rate that is given stays."""
+    search = make_search(tmp_path, epochs=epochs, warmup_epochs=1, alpha_lr=0.0)
+    steps = (search.total_steps - search.train.per_epoch) // search.inner_steps
+    rate = search.state.alpha_optimizer.param_groups[0]["lr"]
+    assert rate == pytest.approx(expected or 3.0 / steps) and (expected or rate < 0.1)
+    assert make_search(tmp_path, alpha_lr=0.07).state.alpha_optimizer.param_groups[0]["lr"] == 0.07
+
+
+def test_pools_count_as_operations_that_learn_nothing(tmp_path: Path) -> None:
+    search = make_search(tmp_path)
+    operations = search.constraint.space.kinds[0].operations
+    alpha = torch.zeros(6, 5)
+    alpha[::2, operations.index("avg_pool_3x3")] = 20.0
+    alpha[1::2, operations.index("skip_connect")] = 20.0
+    assert report_architecture(search.constraint, [alpha]).parameter_free_share == 1.0

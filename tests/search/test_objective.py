@@ -38,10 +38,7 @@ def macs_limit(share: float) -> Limit:
 
 def eq_11(limits: Constraint, loss: torch.Tensor, alphas: Sequence[torch.Tensor], penalty: float) -> torch.Tensor:
     """The objective as the paper writes it, λ and the division by T added."""
-    over = [
-        torch.relu(expected_cost(SPACE, limit.costs, alphas, limits.prices, "shifted") / limit.at_most - 1)
-        for limit in limits.limits
-    ]
+    over = [torch.relu(expected_cost(SPACE, limit.costs, alphas) / limit.at_most - 1) for limit in limits.limits]
     return loss * torch.exp(penalty * torch.stack(over).sum())
 
 
