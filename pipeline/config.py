@@ -47,7 +47,7 @@ class DataConfig(Section):
     """Images are cropped to their centre square and resized to this many pixels."""
     colour: bool = False
     """Three channels instead of one; grey images are repeated, colour images converted."""
-    classes: CountOrZero = 0
+    classes: Annotated[CountOrZero, WITHOUT_EFFECT] = 0
     """Number of classes, with which `pipeline profile` needs no images; 0 counts those of the data."""
     validation_share: Share = 0.5
     """Share of the training images that the architecture is judged on during the search; not used if the data

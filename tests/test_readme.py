@@ -73,6 +73,13 @@ def test_make_bench_prints_commands_that_work() -> None:
         assert "argparse" in path.read_text(encoding="utf-8"), f"{module} has a command line"
 
 
+def test_the_files_that_the_architecture_names_exist() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(?:pipeline/)?([a-z0-9_]+/(?:[a-z0-9_/]+\.py)?|[a-z_]+\.py)`", text)) - {"tests/"}
+    assert len(named) > 25
+    assert not {name for name in named if not (ROOT / "pipeline" / name).exists()}
+
+
 def shrink(settings: str) -> str:
     """pipeline.toml with the settings of SMALLER."""
     for section, values in SMALLER.items():

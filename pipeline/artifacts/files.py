@@ -30,4 +30,4 @@ class Int8Model(Artifact):
 class PredictScript(Artifact):
     """predict.py."""
 
-    name, maker = "predict_script", "export"
+    name, maker, version = "predict_script", "export", 2  # 1 had a decoder of its own
