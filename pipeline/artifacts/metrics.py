@@ -1,4 +1,4 @@
-"""metrics.json: what the trained network is worth on the test images."""
+"""metrics.json: how good the trained network is on the test images."""
 
 from pipeline.artifacts.document import Document, Part
 from pipeline.artifacts.fields import Count, NonNegative, Share
