@@ -178,8 +178,9 @@ class SearchConfig(Section):
     search, however many steps it has, so that a long search can decide and a short one does not stand still."""
     alpha_decay: NonNegative = 1e-3
     """Weight decay of the architecture."""
-    warmup_epochs: CountOrZero = 0
-    """Epochs in which only the weights are trained."""
+    warmup_share: Share = 0.3
+    """Share of the epochs, rounded down, in which only the weights are trained, so that alpha judges trained
+    operations."""
     scale: Literal["shifted", "literal", "off"] = "shifted"
     """Latency-scaled softmax: shifted (cheaper operations weigh more at equal alpha), literal (eq. 9 as printed),
     off (plain DARTS)."""

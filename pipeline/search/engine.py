@@ -102,7 +102,8 @@ class Search:
         )
         self.total_steps = config.epochs * self.train.per_epoch
         self.inner_steps = inner_steps(config)
-        alpha_steps = (self.total_steps - config.warmup_epochs * self.train.per_epoch) // self.inner_steps
+        self.warmup_epochs = int(config.warmup_share * config.epochs)
+        alpha_steps = (self.total_steps - self.warmup_epochs * self.train.per_epoch) // self.inner_steps
         self.state: SearchState = start_state(config, supernet, compute.seed, alpha_steps)
         normalize = Normalization(data.mean, data.std, device, compute.channels_last)
         self.losses = Losses(supernet, constraint, config.weight_decay, normalize)
@@ -131,7 +132,7 @@ class Search:
         batch = self.losses.prepare(self.train.batch(state.step))
         state.add_loss(self._step_weights(batch, rate))
         state.step += 1
-        if state.step % self.inner_steps or epoch < self.config.warmup_epochs:
+        if state.step % self.inner_steps or epoch < self.warmup_epochs:
             return None
         return self._step_architecture(batch, epoch, rate)
 
@@ -197,7 +198,7 @@ class Search:
         images = (self.losses.prepare(self.validation.fixed_batch(index)) for index in range(batches))
         gap = measure_gap(state.supernet, weights, architecture.genotype, images)
         objective = self.constraint.log_objective(gap.soft_loss, detached, self.config.penalty)
-        if ended >= self.config.warmup_epochs and (state.best is None or objective < state.best.log_objective):
+        if ended >= self.warmup_epochs and (state.best is None or objective < state.best.log_objective):
             state.best = Best(objective, ended, [alpha.clone() for alpha in detached])
         state.collapsed_epochs = state.collapsed_epochs + 1 if architecture.collapse else 0
         return EpochReport(ended, objective, architecture, gap)

@@ -43,7 +43,7 @@ def preview(context: Context) -> None:
     """`search --dry-run`: say what would run, how large it is and how long it takes; write nothing."""
     constraint = make_constraint(context, open_target_table(context))
     config = context.config
-    settings = config.search.model_copy(update={"warmup_epochs": 0})  # so that the steps timed are whole cycles
+    settings = config.search.model_copy(update={"warmup_share": 0.0})  # so that the steps timed are whole cycles
     search = Search(settings, config.compute, context.data, context.search_skeleton, constraint, context.device)
     say("timing a few steps …")
     say(f"method: {settings.method}, T = {search.inner_steps}, K = {settings.neumann_terms}, {settings.epochs} epochs")

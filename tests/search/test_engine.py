@@ -201,8 +201,8 @@ def test_the_expected_cost_keeps_to_a_binding_budget(share: float, tmp_path: Pat
 @pytest.mark.parametrize(("epochs", "expected"), [(3, 0.1), (400, None)])
 def test_the_rate_of_alpha_follows_from_the_steps_it_has(tmp_path: Path, epochs: int, expected: float | None) -> None:
     """Over the whole search α may travel by 3, at no more than 0.1 a step; a rate that is given stays."""
-    search = make_search(tmp_path, epochs=epochs, warmup_epochs=1, alpha_lr=0.0)
-    steps = (search.total_steps - search.train.per_epoch) // search.inner_steps
+    search = make_search(tmp_path, epochs=epochs, warmup_share=0.5, alpha_lr=0.0)
+    steps = (search.total_steps - epochs // 2 * search.train.per_epoch) // search.inner_steps
     rate = search.state.alpha_optimizer.param_groups[0]["lr"]
     assert rate == pytest.approx(expected or 3.0 / steps) and (expected or rate < 0.1)
     assert make_search(tmp_path, alpha_lr=0.07).state.alpha_optimizer.param_groups[0]["lr"] == 0.07
