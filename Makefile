@@ -27,6 +27,6 @@ test: setup
 test-slow: setup
 	$(BIN)/python -m pytest -m slow -n 2 --dist loadfile
 
-bench: setup
+bench:
 	@echo "Each benchmark prints its tables; benchmarks/RESULTS.md says which command made which figure:"
 	@grep -l '^if __name__' benchmarks/*.py | sed 's|/|.|; s|^|  $(BIN)/python -m |; s|\.py$$||'
