@@ -113,6 +113,12 @@ def _weigh_evidence(
     evidence = judge(context, pool, sources, context.run.evidence)
     standings = evidence.standings()
     console.print(show_evidence(standings))
+    if standings[-1].tau <= 0:
+        say(
+            f"the short trainings say no more than chance about networks left out (τ {standings[-1].tau:+.2f}): "
+            "the search's alpha decides; raise [discretize] evidence_minutes or evidence_steps"
+        )
+        return _Verdict(scores, None, standings)
     idle = [name for name, weight in zip(evidence.names, evidence.weights, strict=True) if not weight]
     heard = sources.without(idle)
 
