@@ -43,7 +43,7 @@ class SourceFigures(Part):
 class Selection(Document):
     """How the network was chosen; `argmax` is the classic cell in its skeleton, `sizes` the best of each size."""
 
-    name, maker = "selection", "discretize"
+    name, maker, version = "selection", "discretize", 2  # 1 had rescoring and fates
 
     rule: str
     evidence: list[SourceFigures]
