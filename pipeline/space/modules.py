@@ -33,10 +33,19 @@ class ShiftedHalves(nn.Module):
             for width in (even, odd)
         )
 
+    @staticmethod
+    def shift(x: Tensor) -> Tensor:
+        """What the second convolution sees."""
+        return x[:, :, 1:, 1:]
+
+    @staticmethod
+    def join(even: Tensor, odd: Tensor) -> Tensor:
+        return torch.cat([even, odd], dim=1)
+
     def forward(self, x: Tensor) -> Tensor:
-        even, odd = self.even(x), self.odd(x[:, :, 1:, 1:])
+        even, odd = self.even(x), self.odd(self.shift(x))
         if self.copies == 1:
-            return torch.cat([even, odd], dim=1)
+            return self.join(even, odd)
         halves = zip(even.chunk(self.copies, 1), odd.chunk(self.copies, 1), strict=True)
         return torch.cat([half for pair in halves for half in pair], dim=1)
 

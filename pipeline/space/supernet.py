@@ -12,6 +12,8 @@ from torch import Tensor, nn
 
 from pipeline.space import operations
 from pipeline.space.cells import Cell, CellKind
+from pipeline.space.copies import run_copy
+from pipeline.space.genotype import Genotype
 from pipeline.space.layers import Normalization
 from pipeline.space.network import Chain, Network, NetworkCell, join_nodes, preprocess_inputs
 from pipeline.space.paths import Paths, restrict_weights
@@ -72,6 +74,13 @@ class SourceEdges(nn.Module):
         for name, module in self.parallel.items():
             if name not in running:
                 yield from module.parameters()
+
+    def run(self, edge: int, operation: str, x: Tensor) -> Tensor:
+        """One operation on one edge, alone."""
+        if operation in self.parallel:
+            return run_copy(self.parallel[operation], x, self.edges.index(edge), len(self.edges))
+        y: Tensor = self.shared[operation](x)
+        return y
 
     def state_of(self, edge: int, operation: str) -> dict[str, Tensor]:
         """The parameters and statistics of one operation on one edge, as a module of its own holds them."""
@@ -138,6 +147,22 @@ class SuperCell(nn.Module):
             assert isinstance(leaving, SourceEdges)
             yield from leaving.idle_parameters(path)
 
+    def run(self, inputs: Sequence[Tensor], kept: dict[int, str]) -> Tensor:
+        """The cell with one operation on each kept edge, weighted 1; a node that nothing reaches is 0."""
+        states = preprocess_inputs(self.preprocess, inputs)
+        for node in range(self.kind.nodes):
+            terms = [
+                self._run_edge(e, kept[e], states) for e in self.kind.edges_into(node) if kept.get(e, "none") != "none"
+            ]
+            states.append(sum_terms(terms) if terms else torch.zeros_like(states[-1]))
+        return join_nodes(self.kind, states)
+
+    def _run_edge(self, edge: int, operation: str, states: Sequence[Tensor]) -> Tensor:
+        source = self.kind.edges[edge].source
+        leaving = self.sources[source]
+        assert isinstance(leaving, SourceEdges)
+        return leaving.run(edge, operation, states[source])
+
     def state_of(self, edge: int, operation: str) -> dict[str, Tensor]:
         """See `SourceEdges.state_of`."""
         leaving = self.sources[self.kind.edges[edge].source]
@@ -180,6 +205,17 @@ class Supernet(Chain):
             for parameter in cell.idle_parameters(masks[cell.kind.name])
         }
         return [parameter for parameter in self.parameters() if parameter not in idle]
+
+    def run(self, x: Tensor, genotype: Genotype) -> Tensor:
+        """One network of the space, with the weights it has here: the mixture at one-hot weights, and only its work."""
+        kept = {kind.name: dict(genotype.kept(kind)) for kind in self.space.kinds}
+
+        def run_cell(module: nn.Module, part: Cell, inputs: list[Tensor]) -> Tensor:
+            assert isinstance(module, SuperCell)
+            return module.run(inputs, kept[part.kind])
+
+        logits: Tensor = self.head(self.features(x, run_cell)[-1])
+        return logits
 
 
 def inherit_weights(network: Network, supernet: Supernet) -> None:

@@ -75,6 +75,30 @@ def test_the_supernet_is_every_operation_on_every_edge(skeleton: Skeleton) -> No
         torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-10)
 
 
+@pytest.mark.parametrize("skeleton", SKELETONS, ids=lambda s: f"{s.space}-{s.stem}")
+@pytest.mark.parametrize(("affine", "pool_bn"), [(False, True), (True, False)])
+@pytest.mark.parametrize("training", [True, False])
+def test_a_network_run_alone_is_the_one_hot_mixture(
+    skeleton: Skeleton, affine: bool, pool_bn: bool, training: bool
+) -> None:
+    """Output and gradients; operations that are not chosen get none."""
+    torch.manual_seed(0)
+    supernet = Supernet(skeleton, affine, pool_bn).double().train(training)
+    weights = list(supernet.parameters())
+    with torch.no_grad():
+        for tensor in (*weights, *(buffer for buffer in supernet.buffers() if buffer.is_floating_point())):
+            tensor.add_(0.1 * torch.rand_like(tensor))  # copies must not be alike
+    x = torch.randn(3, skeleton.in_channels, skeleton.resolution, skeleton.resolution, dtype=torch.float64)
+    for seed in range(3):
+        genotype = random_genotype(supernet.space, seed)
+        alone, mixed = supernet.run(x, genotype), supernet(x, one_hot(supernet.space, genotype))
+        torch.testing.assert_close(alone, mixed, rtol=0, atol=1e-10)
+        ours = torch.autograd.grad(alone.square().sum(), weights, materialize_grads=True, allow_unused=True)
+        theirs = torch.autograd.grad(mixed.square().sum(), weights)
+        for one, other in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+
+
 def test_auxiliary_head_and_drop_path_leave_no_trace_in_evaluation(darts_v2: Genotype) -> None:
     skeleton = Skeleton("darts", cells=3, channels=4, resolution=12, classes=5)
     torch.manual_seed(0)
