@@ -153,6 +153,9 @@ class SearchConfig(Section):
     """T: weight steps between two architecture steps."""
     neumann_terms: CountOrZero = 2
     """K: terms of the Neumann series after the first (idarts); steps of cg and truncated likewise."""
+    paths: Literal["mixture", "fair"] = "mixture"
+    """mixture: every step runs all operations, weighted (DARTS); fair: a weight step trains one network, an
+    architecture step judges a group that has each operation once per edge, three times cheaper per weight step."""
     products: Literal["exact", "finite_difference"] = "finite_difference"
     """Hessian products by double backward, or by differences of gradients (cheaper)."""
     gamma: NonNegative = 0.0

@@ -21,6 +21,7 @@ from pipeline.errors import PromiseBroken
 from pipeline.resumable.ranks import average
 from pipeline.search.losses import Losses
 from pipeline.search.methods import Progress, make_method, reference_method
+from pipeline.space.genotype import Genotype
 
 Loss = Callable[[Sequence[Tensor], Sequence[Tensor]], Tensor]
 _ATTEMPTS = 5
@@ -43,10 +44,14 @@ class ArchitectureGradient(NamedTuple):
 
 @dataclass(frozen=True)
 class BatchPair:
-    """What one architecture step sees: the last training batch and the next validation batch, both prepared."""
+    """What one architecture step sees: the last training batch and the next validation batch, both prepared.
+
+    Their losses are those of the mixture, or expected over `networks`.
+    """
 
     train: Batch
     validation: Batch
+    networks: Sequence[Genotype] = ()
 
 
 class ArchitectureGradients:
@@ -79,16 +84,16 @@ class ArchitectureGradients:
         seen: list[Tensor] = []
 
         def outer(w: Sequence[Tensor], alpha: Sequence[Tensor]) -> Tensor:
-            seen.append(self.losses.cross_entropy(pair.validation, self.alphas))
+            seen.append(self.losses.cross_entropy(pair.validation, self.alphas, pair.networks))
             return self.losses.constraint.penalize(seen[-1], self.alphas, penalty)
 
         method, diagnostics = make_method(self.config, gamma, progress), None
         if diagnose:
-            result = self._diagnosed(pair.train, outer, method)
+            result = self._diagnosed(pair, outer, method)
             gradient, diagnostics = result.gradient, result.diagnostics
         else:
             gradient = hypergradient(
-                self._inner(pair.train),
+                self._inner(pair),
                 outer,
                 self.weights,
                 self.alphas,
@@ -99,13 +104,13 @@ class ArchitectureGradients:
         validation_loss = float(average([seen[-1].detach()])[0])
         return ArchitectureGradient(list(gradient), validation_loss, gamma, halvings, diagnostics)
 
-    def _inner(self, batch: Batch) -> Loss:
+    def _inner(self, pair: BatchPair) -> Loss:
         """The bilevel library writes perturbed weights into the supernet's own, so its arguments can be left unread."""
-        return lambda w, alpha: self.losses.inner(batch, self.alphas)
+        return lambda w, alpha: self.losses.inner(pair.train, self.alphas, pair.networks)
 
-    def _diagnosed(self, train: Batch, outer: Loss, method: Method) -> HypergradientResult:
+    def _diagnosed(self, pair: BatchPair, outer: Loss, method: Method) -> HypergradientResult:
         return hypergradient_with_diagnostics(
-            self._inner(train), outer, self.weights, self.alphas, method, reduce=average, buffers=self.buffers
+            self._inner(pair), outer, self.weights, self.alphas, method, reduce=average, buffers=self.buffers
         )
 
     def check(self, pair: BatchPair, rate: float) -> float | None:
@@ -116,17 +121,18 @@ class ArchitectureGradients:
         train, validation = (
             Batch(batch.images[:_CHECK_IMAGES], batch.labels[:_CHECK_IMAGES]) for batch in (pair.train, pair.validation)
         )
+        few = BatchPair(train, validation, pair.networks)
         gamma = self.config.gamma or rate
         compared_with = reference_method(self.config, gamma)
         if compared_with is None:
             return None
 
         def outer(w: Sequence[Tensor], alpha: Sequence[Tensor]) -> Tensor:
-            return self.losses.cross_entropy(validation, self.alphas)
+            return self.losses.cross_entropy(few.validation, self.alphas, few.networks)
 
         try:
             used, reference = (
-                torch.cat([part.flatten() for part in self._diagnosed(train, outer, method).indirect])
+                torch.cat([part.flatten() for part in self._diagnosed(few, outer, method).indirect])
                 for method in (make_method(self.config, gamma), compared_with)
             )
         except HypergradientError:

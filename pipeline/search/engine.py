@@ -12,17 +12,20 @@ from pipeline.data import Batch, ImageData
 from pipeline.data.normalization import Normalization
 from pipeline.resumable.ranks import average
 from pipeline.search.architecture import ArchitectureGradient, ArchitectureGradients, BatchPair, SearchDiverged
+from pipeline.search.expectation import draw_fair_group
 from pipeline.search.guards import ArchitectureReport, Gap, measure_gap, report_architecture
 from pipeline.search.losses import Losses
 from pipeline.search.methods import Progress, inner_steps
 from pipeline.search.objective import Constraint, adapt_penalty
 from pipeline.search.state import Best, SearchState, start_state
 from pipeline.search.stream import Stream
+from pipeline.space.genotype import Genotype
 from pipeline.space.score import edge_weights
 from pipeline.space.skeleton import Skeleton
 from pipeline.space.supernet import Supernet
 
 _GAP_IMAGES = 512
+_TRAINED, _JUDGED = 0, 1  # groups of networks for weight steps, and for architecture steps
 
 
 @dataclass(frozen=True)
@@ -137,18 +140,34 @@ class Search:
         return self._step_architecture(batch, epoch, rate)
 
     def _draw_paths(self) -> None:
-        """Those of the present step, whenever it is reached: a resumed search draws the same."""
-        self.losses.draw_paths(self._detached(), (self.seed << 32) + self.state.step)
+        """Those of the present step's mixture, whenever it is reached: a resumed search draws the same."""
+        if self.config.paths == "mixture":
+            self.losses.draw_paths(self._detached(), (self.seed << 32) + self.state.step)
+
+    def _group(self, purpose: int, number: int) -> list[Genotype]:
+        """A fair group of networks, the same whenever it is asked for; empty where the search mixes."""
+        if self.config.paths == "mixture":
+            return []
+        return draw_fair_group(self.state.supernet.space, (self.seed, purpose, number))
+
+    def _trained_network(self) -> list[Genotype]:
+        """The network whose turn it is in its group."""
+        size = len(self._group(_TRAINED, 0))
+        if not size:
+            return []
+        number, place = divmod(self.state.step, size)
+        return [self._group(_TRAINED, number)[place]]
 
     def _weight_lr(self) -> float:
         low, high = self.config.weight_lr_min, self.config.weight_lr
         return low + (high - low) * (1 + math.cos(math.pi * self.state.step / self.total_steps)) / 2
 
     def _step_weights(self, batch: Batch, rate: float) -> float:
-        # weights off the sampled paths rest: without a gradient neither decay nor momentum moves them
+        # weights off a mixture's sampled paths rest: without a gradient neither decay nor momentum moves them; those
+        # that a fair network leaves out have a gradient of 0, as decay and momentum go on until their turn
         optimizer, weights = self.state.weight_optimizer, self.losses.supernet.parameters_on(self.losses.paths)
-        loss = self.losses.cross_entropy(batch, self._detached())
-        gradients = torch.autograd.grad(loss, weights)
+        loss = self.losses.cross_entropy(batch, self._detached(), self._trained_network())
+        gradients = torch.autograd.grad(loss, weights, allow_unused=True, materialize_grads=True)
         for weight, gradient in zip(weights, average(gradients), strict=True):
             weight.grad = gradient
         nn.utils.clip_grad_norm_(weights, self.config.clip)
@@ -165,7 +184,8 @@ class Search:
 
     def _step_architecture(self, train_batch: Batch, epoch: int, rate: float) -> StepReport:
         state, limits = self.state, self.constraint.limits
-        pair = BatchPair(train_batch, self.losses.prepare(self.validation.batch(state.alpha_step)))
+        validation_batch = self.losses.prepare(self.validation.batch(state.alpha_step))
+        pair = BatchPair(train_batch, validation_batch, self._group(_JUDGED, state.alpha_step))
         first_of_epoch = (state.step - self.inner_steps - 1) // self.train.per_epoch < epoch
         progress = Progress(state.alpha_step, sum(state.losses) / len(state.losses))
         found = self.gradients.compute(pair, state.penalty, rate, diagnose=first_of_epoch, progress=progress)
@@ -196,7 +216,8 @@ class Search:
         weights = edge_weights(detached, self.constraint.prices, self.constraint.scale)
         batches = min(self.validation.per_epoch, max(1, _GAP_IMAGES // self.config.batch_size))
         images = (self.losses.prepare(self.validation.fixed_batch(index)) for index in range(batches))
-        gap = measure_gap(state.supernet, weights, architecture.genotype, images)
+        networks = self._group(_JUDGED, 0)
+        gap = measure_gap(state.supernet, weights, architecture.genotype, images, networks)
         objective = self.constraint.log_objective(gap.soft_loss, detached, self.config.penalty)
         if ended >= self.warmup_epochs and (state.best is None or objective < state.best.log_objective):
             state.best = Best(objective, ended, [alpha.clone() for alpha in detached])
@@ -206,5 +227,6 @@ class Search:
     def check_hypergradient(self) -> float | None:
         """The cosine of the indirect part with the reference's, at the present state."""
         self._draw_paths()
-        pair = BatchPair(*(self.losses.prepare(stream.fixed_batch(0)) for stream in (self.train, self.validation)))
+        train, validation = (self.losses.prepare(stream.fixed_batch(0)) for stream in (self.train, self.validation))
+        pair = BatchPair(train, validation, self._group(_JUDGED, 0))
         return self.gradients.check(pair, self._weight_lr())

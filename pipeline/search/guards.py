@@ -11,10 +11,9 @@ from pipeline.data import Batch
 from pipeline.search.objective import Constraint
 from pipeline.space.cells import CellKind
 from pipeline.space.genotype import Genotype
-from pipeline.space.network import Network
 from pipeline.space.operations import is_parameter_free
 from pipeline.space.score import argmax_genotype, edge_weights, operation_scores
-from pipeline.space.supernet import Supernet, inherit_weights
+from pipeline.space.supernet import Supernet
 
 _COLLAPSED_SHARE = 0.95
 
@@ -75,7 +74,10 @@ def _costliest(constraint: Constraint, kind: CellKind, edge: int) -> str | None:
 
 @dataclass(frozen=True)
 class Gap:
-    """Validation figures with soft weights, and of the network that the architecture selects, with the same weights."""
+    """Validation figures of what was trained (the mixture, or the mean of networks), and of the selected network.
+
+    All with the same weights.
+    """
 
     soft_loss: float
     soft_accuracy: float
@@ -83,18 +85,22 @@ class Gap:
 
 
 @torch.no_grad()
-def measure_gap(supernet: Supernet, weights: Sequence[Tensor], genotype: Genotype, images: Iterable[Batch]) -> Gap:
-    """Both with the statistics of the batch, which is how the supernet was trained; its own are left alone."""
-    network = Network(supernet.skeleton, genotype, affine=False, pool_bn=True)
-    network.to(next(supernet.parameters()).device)
-    inherit_weights(network, supernet)
+def measure_gap(
+    supernet: Supernet,
+    weights: Sequence[Tensor],
+    genotype: Genotype,
+    images: Iterable[Batch],
+    networks: Sequence[Genotype] = (),
+) -> Gap:
+    """With the statistics of the batch, which is how the supernet was trained; its own are left alone."""
     kept = [buffer.clone() for buffer in supernet.buffers()]
     loss = soft = selected = count = 0.0
     for batch in images:
-        logits = supernet(batch.images, weights)
-        loss += float(nn.functional.cross_entropy(logits, batch.labels, reduction="sum"))
-        soft += float((logits.argmax(1) == batch.labels).sum())
-        selected += float((network(batch.images).argmax(1) == batch.labels).sum())
+        views = [supernet.run(batch.images, network) for network in networks] or [supernet(batch.images, weights)]
+        for logits in views:
+            loss += float(nn.functional.cross_entropy(logits, batch.labels, reduction="sum")) / len(views)
+            soft += float((logits.argmax(1) == batch.labels).sum()) / len(views)
+        selected += float((supernet.run(batch.images, genotype).argmax(1) == batch.labels).sum())
         count += len(batch.labels)
     for buffer, value in zip(supernet.buffers(), kept, strict=True):
         buffer.copy_(value)

@@ -1,14 +1,17 @@
 """The two losses of the bilevel problem, as functions of a batch and the supernet's present state."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from pipeline.data import Batch
 from pipeline.data.normalization import Normalization
+from pipeline.search.expectation import expected_loss, log_chances
 from pipeline.search.objective import Constraint
+from pipeline.space.genotype import Genotype
 from pipeline.space.paths import Paths, draw_paths
 from pipeline.space.score import edge_weights
 from pipeline.space.supernet import Supernet
@@ -40,14 +43,23 @@ class Losses:
         """Normalized, in the memory format of the network."""
         return Batch(self.normalize(batch.images), batch.labels)
 
-    def cross_entropy(self, batch: Batch, alphas: Sequence[Tensor]) -> Tensor:
-        """The loss on a prepared batch; mixed precision on CUDA."""
-        weights = edge_weights(alphas, self.constraint.prices, self.constraint.scale)
+    def cross_entropy(self, batch: Batch, alphas: Sequence[Tensor], networks: Sequence[Genotype] = ()) -> Tensor:
+        """The loss on a prepared batch: of the mixture, or, given `networks`, expected over them."""
+        prices, scale = self.constraint.prices, self.constraint.scale
+        if not networks:
+            weights = edge_weights(alphas, prices, scale)
+            return self._loss(batch, lambda images: self.supernet(images, weights, self.paths))
+        losses = [self._loss(batch, partial(self.supernet.run, genotype=network)) for network in networks]
+        chances = log_chances(self.supernet.space, alphas, prices, scale, networks)
+        return expected_loss(torch.stack(losses), chances)
+
+    def _loss(self, batch: Batch, classify: Callable[[Tensor], Tensor]) -> Tensor:
+        """Mixed precision on CUDA."""
         with torch.autocast(self.device.type, enabled=self.device.type == "cuda"):
-            logits = self.supernet(batch.images, weights, self.paths)
+            logits = classify(batch.images)
         return nn.functional.cross_entropy(logits.float(), batch.labels)
 
-    def inner(self, batch: Batch, alphas: Sequence[Tensor]) -> Tensor:
+    def inner(self, batch: Batch, alphas: Sequence[Tensor], networks: Sequence[Genotype] = ()) -> Tensor:
         """What the weights minimize: L_train + decay / 2 · ‖w‖²."""
         squares = torch.stack([weight.square().sum() for weight in self.supernet.parameters()]).sum()
-        return self.cross_entropy(batch, alphas) + self.weight_decay / 2 * squares
+        return self.cross_entropy(batch, alphas, networks) + self.weight_decay / 2 * squares

@@ -12,6 +12,7 @@ from pipeline.errors import UserError
 from pipeline.resumable.history import read_history
 from pipeline.search.architecture import SearchDiverged
 from pipeline.search.engine import Search
+from pipeline.search.expectation import draw_fair_group
 from pipeline.search.guards import report_architecture
 from pipeline.search.loop import SearchFiles, run_search
 from pipeline.search.methods import make_method
@@ -75,20 +76,49 @@ def test_every_method_runs_and_moves_the_architecture(method: str, tmp_path: Pat
     assert search.inner_steps == (1 if method == "darts" else 2)
 
 
-@pytest.mark.parametrize("method", ["idarts", "bvfim"])
-def test_restored_from_any_step_it_ends_with_the_same_bits(method: str, tmp_path: Path) -> None:
-    expected = finish(make_search(tmp_path, seed=3, method=method))
+@pytest.mark.parametrize(("method", "paths"), [("idarts", "mixture"), ("bvfim", "mixture"), ("idarts", "fair")])
+def test_restored_from_any_step_it_ends_with_the_same_bits(method: str, paths: str, tmp_path: Path) -> None:
+    expected = finish(make_search(tmp_path, seed=3, method=method, paths=paths))
     for stop in (1, 2, 5, 8, 11):
-        first = make_search(tmp_path, seed=3, method=method)
+        first = make_search(tmp_path, seed=3, method=method, paths=paths)
         for _ in range(stop):
             first.advance()
             if first.at_epoch_end:
                 first.end_epoch()
         record = first.state.record()
-        second = make_search(tmp_path, seed=3, method=method)
+        second = make_search(tmp_path, seed=3, method=method, paths=paths)
         second.state.restore(record)
         for ours, theirs in zip(finish(second), expected, strict=True):
             assert torch.equal(ours, theirs)
+
+
+def test_fair_paths_train_one_network_at_a_time_and_judge_a_group(tmp_path: Path) -> None:
+    """By plain torch: SGD on the networks of a group in turn, then the gradient of their expectation."""
+    search, oracle = (make_search(tmp_path, paths="fair", method="first-order", weight_lr=0.1) for _ in range(2))
+    reports = [search.advance() for _ in range(2)]
+    assert reports[0] is None and reports[1] is not None
+    losses, state, space = oracle.losses, oracle.state, oracle.constraint.space
+    weights = list(losses.supernet.parameters())
+    optimizer = torch.optim.SGD(weights, lr=0.1, momentum=0.9, nesterov=True, weight_decay=3e-4)
+    for step, network in enumerate(draw_fair_group(space, (0, 0, 0))[:2]):
+        batch = losses.prepare(oracle.train.batch(step))
+        rate = 0.001 + 0.099 * (1 + torch.cos(torch.tensor(torch.pi * step / oracle.total_steps))) / 2
+        optimizer.param_groups[0]["lr"] = float(rate)
+        for weight in weights:
+            weight.grad = torch.zeros_like(weight)  # operations that did not run decay, and keep their momentum
+        torch.nn.functional.cross_entropy(losses.supernet.run(batch.images, network), batch.labels).backward()
+        torch.nn.utils.clip_grad_norm_(weights, 5.0)
+        optimizer.step()
+    for ours, theirs in zip(search.losses.supernet.parameters(), weights, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
+    validation = losses.prepare(oracle.validation.batch(0))
+    group = draw_fair_group(space, (0, 1, 0))
+    value = oracle.constraint.penalize(losses.cross_entropy(validation, state.alphas, group), state.alphas, 1.0)
+    for mine, other in zip(reports[1].gradient.gradient, torch.autograd.grad(value, state.alphas), strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-3, atol=1e-5)
+    (found,) = (losses.supernet.run(validation.images, network) for network in group[:1])
+    alone = torch.nn.functional.cross_entropy(found, validation.labels)
+    torch.testing.assert_close(losses.cross_entropy(validation, state.alphas, group[:1]), alone)
 
 
 def test_seeds_matter(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import torch
 from pipeline.bilevel import hypergradient
 from pipeline.data import Batch
 from pipeline.search.engine import Search
+from pipeline.search.expectation import draw_fair_group
 from pipeline.search.methods import make_method
 from pipeline.space.paths import draw_paths
 from pipeline.space.score import edge_weights
@@ -32,6 +33,17 @@ def test_a_step_moves_the_weights_on_its_paths_and_no_others(tmp_path: Path) -> 
     for index, (kind, mask) in enumerate(zip(search.constraint.space.kinds, paths, strict=True), start=1):
         drawn = {operation for operation, on in zip(kind.operations, mask[0], strict=True) if on} - {"skip"}
         assert {name.split(".")[5] for name in moved if name.startswith(f"parts.{index}.")} == drawn
+
+
+def test_a_fair_step_trains_its_network_whatever_paths_the_space_samples(tmp_path: Path) -> None:
+    search = make(tmp_path, paths="fair", weight_decay=0.0)
+    before = {name: weight.detach().clone() for name, weight in search.state.supernet.named_parameters()}
+    search.advance()
+    network = draw_fair_group(search.constraint.space, (0, 0, 0))[0]
+    moved = {name for name, weight in search.state.supernet.named_parameters() if not torch.equal(weight, before[name])}
+    for index, kind in enumerate(search.constraint.space.kinds, start=1):
+        ((_, operation),) = network.kept(kind)
+        assert {name.split(".")[5] for name in moved if name.startswith(f"parts.{index}.")} == {operation} - {"skip"}
 
 
 def test_both_losses_of_a_step_take_the_paths_of_its_weight_step(tmp_path: Path) -> None:
