@@ -190,14 +190,13 @@ def report_selection(options: argparse.Namespace, labor: Labor, accuracy: Column
 
 def _evidence_way(options: argparse.Namespace, labor: Labor, seed: int, title: str, found: Scores | None) -> Way:
     """As `pipeline discretize` judges: a pool without limits, short trainings, and the scores that follow."""
-    material, skeleton = labor.material(seed), labor.skeleton
+    material, trained = labor.material(seed), replace(labor.skeleton, cells=options.evidence_cells)
     images = next(material.training()).images[:32]
-    measures: list[Measure] = [measure_size(TARGET), measure_zero_cost(skeleton, TARGET.cells, images, seed)]
+    measures: list[Measure] = [measure_size(TARGET), measure_zero_cost(trained, images, seed)]
     if found is not None:
         measures.insert(0, measure_alpha(found))
     sources = Sources(measures)
     pool = Pool(SPACE, tuple(feasible_networks(SPACE, (), POOL, seed)))
-    trained = replace(skeleton, cells=options.evidence_cells)
     ledger = Ledger(
         labor.work / f"evidence-seed{seed}.jsonl",
         f"{trained}-{options.evidence_steps}-{options.evidence_minutes}",

@@ -21,7 +21,11 @@ _SCHEMA = "schema"
 
 @dataclass(frozen=True)
 class Alphas(Typed):
-    """Architecture parameters and relative prices, one [edges, operations] tensor per kind of cell."""
+    """Architecture parameters and relative prices, one [edges, operations] tensor per kind of cell.
+
+    `unpenalized` is α without the budget penalty's part of its steps: scores, which a selection maximizes under a hard
+    limit, come from it. A file without it is of a search without a penalty.
+    """
 
     name, maker = "alphas", "search"
 
@@ -29,20 +33,22 @@ class Alphas(Typed):
     scale: Scale
     alphas: tuple[Tensor, ...]
     prices: tuple[Tensor, ...]
+    unpenalized: tuple[Tensor, ...] = ()
 
     def scores(self) -> list[Tensor]:
         """The score of every operation on every edge."""
-        return operation_scores(self.space, self.alphas)
+        return operation_scores(self.space, self.unpenalized or self.alphas)
 
     def weights(self) -> list[Tensor]:
         """What the supernet mixes with."""
         return edge_weights(self.alphas, self.prices, self.scale)
 
     def _content(self) -> bytes:
+        groups = {"alpha": self.alphas, "price": self.prices, "unpenalized": self.unpenalized}
         tensors = {
             f"{label}.{kind.name}": tensor
-            for label, group in (("alpha", self.alphas), ("price", self.prices))
-            for kind, tensor in zip(self.space.kinds, group, strict=True)
+            for label, group in groups.items()
+            for kind, tensor in zip(self.space.kinds, group, strict=bool(group))
         }
         return pack(tensors, {_SCHEMA: str(self.version), "space": self.space.name, "scale": self.scale})
 
@@ -54,7 +60,9 @@ class Alphas(Typed):
             raise ValueError("it does not say its space and scale")
         space = space_named(found.facts["space"])
         alphas, prices = (_group(space, found.tensors, label) for label in ("alpha", "price"))
-        return cls(space, cast(Scale, found.facts["scale"]), alphas, prices)
+        stated = any(name.startswith("unpenalized.") for name in found.tensors)
+        unpenalized = _group(space, found.tensors, "unpenalized") if stated else ()
+        return cls(space, cast(Scale, found.facts["scale"]), alphas, prices, unpenalized)
 
 
 @dataclass(frozen=True)

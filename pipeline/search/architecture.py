@@ -33,9 +33,10 @@ class SearchDiverged(PromiseBroken):
 
 
 class ArchitectureGradient(NamedTuple):
-    """The hypergradient of one step and how it was got."""
+    """The hypergradient of the validation loss at one step, how it was got, and what the budget penalty adds to it."""
 
     gradient: list[Tensor]
+    penalty: list[Tensor]
     validation_loss: float
     gamma: float
     halvings: int
@@ -85,7 +86,7 @@ class ArchitectureGradients:
 
         def outer(w: Sequence[Tensor], alpha: Sequence[Tensor]) -> Tensor:
             seen.append(self.losses.cross_entropy(pair.validation, self.alphas, pair.networks))
-            return self.losses.constraint.penalize(seen[-1], self.alphas, penalty)
+            return seen[-1]
 
         method, diagnostics = make_method(self.config, gamma, progress), None
         if diagnose:
@@ -102,7 +103,16 @@ class ArchitectureGradients:
                 buffers=self.buffers,
             )
         validation_loss = float(average([seen[-1].detach()])[0])
-        return ArchitectureGradient(list(gradient), validation_loss, gamma, halvings, diagnostics)
+        added = self._penalty_gradient(validation_loss, penalty)
+        return ArchitectureGradient(list(gradient), added, validation_loss, gamma, halvings, diagnostics)
+
+    def _penalty_gradient(self, validation_loss: float, penalty: float) -> list[Tensor]:
+        """What the second factor of the objective adds: it does not depend on the weights."""
+        loss = self.alphas[0].new_tensor(validation_loss)
+        objective = self.losses.constraint.penalize(loss, self.alphas, penalty)
+        if not objective.requires_grad:
+            return [torch.zeros_like(alpha) for alpha in self.alphas]
+        return list(torch.autograd.grad(objective, self.alphas, allow_unused=True, materialize_grads=True))
 
     def _inner(self, pair: BatchPair) -> Loss:
         """The bilevel library writes perturbed weights into the supernet's own, so its arguments can be left unread."""

@@ -189,8 +189,10 @@ class Search:
         first_of_epoch = (state.step - self.inner_steps - 1) // self.train.per_epoch < epoch
         progress = Progress(state.alpha_step, sum(state.losses) / len(state.losses))
         found = self.gradients.compute(pair, state.penalty, rate, diagnose=first_of_epoch, progress=progress)
-        for alpha, part in zip(state.alphas, found.gradient, strict=True):
-            alpha.grad = part
+        for alpha, plain, part, added in zip(
+            state.alphas, state.unpenalized, found.gradient, found.penalty, strict=True
+        ):
+            alpha.grad, plain.grad = part + added, part
         state.alpha_optimizer.step()
         state.alpha_optimizer.zero_grad(set_to_none=True)
         state.alpha_step += 1
@@ -220,7 +222,7 @@ class Search:
         gap = measure_gap(state.supernet, weights, architecture.genotype, images, networks)
         objective = self.constraint.log_objective(gap.soft_loss, detached, self.config.penalty)
         if ended >= self.warmup_epochs and (state.best is None or objective < state.best.log_objective):
-            state.best = Best(objective, ended, [alpha.clone() for alpha in detached])
+            state.best = Best(objective, ended, [alpha.clone() for alpha in detached], state.copy_unpenalized())
         state.collapsed_epochs = state.collapsed_epochs + 1 if architecture.collapse else 0
         return EpochReport(ended, objective, architecture, gap)
 

@@ -35,6 +35,7 @@ class SearchResult:
     """The architecture that was found, and why the search ended where it did."""
 
     alphas: list[Tensor]
+    unpenalized: list[Tensor]
     epoch: int
     stopped_early: str | None
     """The reason, if the search ended before its last epoch."""
@@ -71,9 +72,10 @@ def run_search(search: Search, files: SearchFiles, config_hash: str, checkpoint_
 def _conclude(search: Search, reason: str | None) -> SearchResult:
     best = search.state.best
     if reason is None or best is None:
-        return SearchResult([alpha.detach().clone() for alpha in search.state.alphas], search.config.epochs - 1, reason)
+        alphas = [alpha.detach().clone() for alpha in search.state.alphas]
+        return SearchResult(alphas, search.state.copy_unpenalized(), search.config.epochs - 1, reason)
     say(f"search: stopped early: {reason}; the architecture of epoch {best.epoch} is kept")
-    return SearchResult(best.alphas, best.epoch, reason)
+    return SearchResult(best.alphas, best.unpenalized, best.epoch, reason)
 
 
 class Agreed(NamedTuple):

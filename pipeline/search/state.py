@@ -23,6 +23,7 @@ class Best:
     log_objective: float
     epoch: int
     alphas: list[Tensor]
+    unpenalized: list[Tensor]
 
 
 @dataclass
@@ -31,6 +32,9 @@ class SearchState:
 
     supernet: Supernet
     alphas: list[Tensor]
+    unpenalized: list[Tensor]
+    """α as it would be without the budget penalty: the same steps, less the penalty's part. α itself learns what is
+    cheap as much as what is good; a selection under a hard limit wants the second alone."""
     weight_optimizer: torch.optim.SGD
     alpha_optimizer: torch.optim.Adam
     penalty: float
@@ -40,6 +44,9 @@ class SearchState:
     best: Best | None = None
     losses: list[float] = field(default_factory=list)
     """Training losses since the last architecture step."""
+
+    def copy_unpenalized(self) -> list[Tensor]:
+        return [plain.clone() for plain in self.unpenalized]
 
     def add_loss(self, loss: float) -> None:
         self.losses.append(loss)
@@ -55,6 +62,7 @@ class SearchState:
         return {
             "supernet": self.supernet.state_dict(),
             "alphas": [alpha.detach().clone() for alpha in self.alphas],
+            "unpenalized": self.copy_unpenalized(),
             "weight_optimizer": self.weight_optimizer.state_dict(),
             "alpha_optimizer": self.alpha_optimizer.state_dict(),
             "penalty": self.penalty,
@@ -64,15 +72,21 @@ class SearchState:
             "losses": list(self.losses),
             "best": None
             if self.best is None
-            else {"log_objective": self.best.log_objective, "epoch": self.best.epoch, "alphas": self.best.alphas},
+            else {
+                "log_objective": self.best.log_objective,
+                "epoch": self.best.epoch,
+                "alphas": self.best.alphas,
+                "unpenalized": self.best.unpenalized,
+            },
         }
 
     def restore(self, record: dict[str, Any]) -> None:
         """Continue from a saved state."""
         self.supernet.load_state_dict(record["supernet"])
         with torch.no_grad():
-            for alpha, saved in zip(self.alphas, record["alphas"], strict=True):
-                alpha.copy_(saved)
+            for group in ("alphas", "unpenalized"):
+                for alpha, saved in zip(getattr(self, group), record[group], strict=True):
+                    alpha.copy_(saved)
         self.weight_optimizer.load_state_dict(record["weight_optimizer"])
         self.alpha_optimizer.load_state_dict(record["alpha_optimizer"])
         self.penalty, self.step, self.alpha_step = record["penalty"], record["step"], record["alpha_step"]
@@ -88,6 +102,7 @@ def start_state(config: SearchConfig, supernet: Supernet, seed: int, alpha_steps
         (_ALPHA_SPREAD * torch.randn(len(kind.edges), len(kind.operations), generator=generator)).to(device)
         for kind in supernet.space.kinds
     ]
+    unpenalized = [alpha.clone() for alpha in alphas]
     for alpha in alphas:
         alpha.requires_grad_()
     weights = torch.optim.SGD(
@@ -98,5 +113,7 @@ def start_state(config: SearchConfig, supernet: Supernet, seed: int, alpha_steps
         weight_decay=config.weight_decay,
     )
     rate = config.alpha_lr or min(_ALPHA_TRAVEL / max(alpha_steps, 1), _LARGEST_ALPHA_LR)
-    architecture = torch.optim.Adam(alphas, lr=rate, betas=_ALPHA_BETAS, weight_decay=config.alpha_decay)
-    return SearchState(supernet, alphas, weights, architecture, config.penalty)
+    architecture = torch.optim.Adam(
+        [*alphas, *unpenalized], lr=rate, betas=_ALPHA_BETAS, weight_decay=config.alpha_decay
+    )
+    return SearchState(supernet, alphas, unpenalized, weights, architecture, config.penalty)

@@ -13,26 +13,32 @@ from pipeline.selection.short_training import Material, train_shortly
 from pipeline.selection.sources import Sources, measure_alpha, measure_size, measure_zero_cost
 from pipeline.selection.supernet_loss import SupernetLoss
 from pipeline.selection.trials import Ledger, TrainingBudget, gather_evidence
+from pipeline.space.skeleton import Skeleton
 from pipeline.stages.context import Context
 
 _IMAGES = 32  # that zero-cost proxies look at
 _MOST_TRIALS = 200
-_TRAINED_CELLS = 5  # at least: in a shallow network cells hardly differ
+_FEWEST_CELLS = 5  # in a shallower network cells hardly differ
 
 
 def make_sources(context: Context, scores: Scores | None) -> Sources:
     """Everything that ranks networks of this run; what a search has found is left out where there was none."""
-    skeleton, material = context.search_skeleton, make_material(context)
+    material = make_material(context)
     images = next(material.training()).images[:_IMAGES]
     measures = [
         measure_size(context.target_skeleton),
-        measure_zero_cost(skeleton, context.config.target.cells, images, context.config.compute.seed),
+        measure_zero_cost(_judged_skeleton(context), images, context.config.compute.seed),
     ]
     if scores is not None:
         measures.insert(0, measure_alpha(scores))
     if context.run.supernet_weights.is_file():
-        measures.append(SupernetLoss(skeleton, context.read(SupernetWeights), material).measure())
+        measures.append(SupernetLoss(context.search_skeleton, context.read(SupernetWeights), material).measure())
     return Sources(measures)
+
+
+def _judged_skeleton(context: Context) -> Skeleton:
+    """The layout in which single networks are looked at and trained: the search's, with a few cells at least."""
+    return replace(context.search_skeleton, cells=max(context.search_skeleton.cells, _FEWEST_CELLS))
 
 
 def alpha_scores(context: Context, found: Alphas) -> Scores:
@@ -59,7 +65,7 @@ def make_material(context: Context) -> Material:
 def judge(context: Context, pool: Pool, sources: Sources, ledger_path: Path) -> Evidence:
     """The evidence of short trainings for this run, as many as [discretize] evidence_minutes allow."""
     settings, material = context.config.discretize, make_material(context)
-    skeleton = replace(context.search_skeleton, cells=max(context.search_skeleton.cells, _TRAINED_CELLS))
+    skeleton = _judged_skeleton(context)
     identity = hash_of(
         {
             "skeleton": str(skeleton),

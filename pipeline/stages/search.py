@@ -115,7 +115,9 @@ def _identity(context: Context, constraint: Constraint) -> str:
 
 def _write(context: Context, search: Search, constraint: Constraint, result: SearchResult) -> None:
     context.write(SupernetWeights(search.state.supernet.state_dict()))
-    context.write(Alphas(constraint.space, constraint.scale, tuple(result.alphas), constraint.prices))
+    context.write(
+        Alphas(constraint.space, constraint.scale, tuple(result.alphas), constraint.prices, tuple(result.unpenalized))
+    )
     scores = operation_scores(constraint.space, result.alphas)
     folder = context.run.alphas.parent
     draw_cells(argmax_genotype(constraint.space, scores), folder / "cells.png")

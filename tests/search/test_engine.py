@@ -26,12 +26,12 @@ def files(folder: Path) -> SearchFiles:
 def finish(search: Search) -> list[torch.Tensor]:
     while not search.finished:
         search.advance()
-    return [alpha.detach().clone() for alpha in search.state.alphas]
+    return [alpha.detach().clone() for alpha in [*search.state.alphas, *search.state.unpenalized]]
 
 
 def test_one_round_is_algorithm_1(tmp_path: Path) -> None:
     """T = 2 SGD steps and one Adam step along eq. 9, repeated here with plain torch on a second copy."""
-    search, oracle = (make_search(tmp_path, weight_lr=0.1, weight_decay=0.2) for _ in range(2))
+    search, oracle = (make_search(tmp_path, share=0.2, weight_lr=0.1, weight_decay=0.2) for _ in range(2))
     search.advance()
     report = search.advance()
     assert report is not None
@@ -56,8 +56,9 @@ def test_one_round_is_algorithm_1(tmp_path: Path) -> None:
         make_method(oracle.config, float(rate)),
         buffers=list(losses.supernet.buffers()),
     )
-    for ours, theirs in zip(report.gradient.gradient, gradient, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
+    for part, added, theirs in zip(report.gradient.gradient, report.gradient.penalty, gradient, strict=True):
+        assert added.any()
+        torch.testing.assert_close(part + added, theirs, rtol=1e-3, atol=1e-5)
     adam = torch.optim.Adam(state.alphas, lr=0.05, betas=(0.5, 0.999), weight_decay=1e-3)
     for alpha, part in zip(state.alphas, gradient, strict=True):
         alpha.grad = part
@@ -69,7 +70,7 @@ def test_one_round_is_algorithm_1(tmp_path: Path) -> None:
 @pytest.mark.parametrize("method", get_args(Method))
 def test_every_method_runs_and_moves_the_architecture(method: str, tmp_path: Path) -> None:
     search = make_search(tmp_path, method=method, epochs=1, weight_lr=0.05)
-    before = [alpha.detach().clone() for alpha in search.state.alphas]
+    before = [alpha.detach().clone() for alpha in [*search.state.alphas, *search.state.unpenalized]]
     after = finish(search)
     assert all(torch.isfinite(alpha).all() for alpha in after)
     assert all(not torch.equal(b, a) for b, a in zip(before, after, strict=True))
@@ -226,6 +227,17 @@ def test_the_expected_cost_keeps_to_a_binding_budget(share: float, tmp_path: Pat
     finish(search)
     expected = float(search.constraint.expected([alpha.detach() for alpha in search.state.alphas])[0])
     assert expected <= 1.1 * search.constraint.limits[0].at_most
+
+
+def test_a_step_without_the_penalty_is_that_of_a_search_without_a_budget(tmp_path: Path) -> None:
+    tight, free = (make_search(tmp_path, share=share, penalty=20.0, warmup_share=0.0) for share in (0.1, 9.0))
+    for search in (tight, free):
+        while search.advance() is None:
+            pass
+    (penalized,), (plain,) = tight.state.alphas, tight.state.unpenalized
+    assert not torch.allclose(penalized, plain, atol=0.05)
+    torch.testing.assert_close(plain, free.state.unpenalized[0])
+    assert torch.equal(free.state.alphas[0], free.state.unpenalized[0])
 
 
 @pytest.mark.parametrize(("epochs", "expected"), [(3, 0.1), (400, None)])

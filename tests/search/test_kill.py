@@ -25,7 +25,9 @@ def search_to_the_end(folder: Path, run: Path) -> None:
     search = make_search(folder, epochs=6, seed=5)
     result = run_search(search, SearchFiles(run / "checkpoint", run / "history.jsonl", run / "board"), "same", 0.0)
     constraint = search.constraint
-    found = Alphas(constraint.space, constraint.scale, tuple(result.alphas), constraint.prices)
+    found = Alphas(
+        constraint.space, constraint.scale, tuple(result.alphas), constraint.prices, tuple(result.unpenalized)
+    )
     found.write(run / "alphas.safetensors")
 
 
