@@ -1,12 +1,14 @@
 """How good the search is, where it can be known: NAS-Bench-201, all 15,625 cells with accuracy and latencies.
 
-    python -m benchmarks.nasbench201 --seeds 0,1,2 --minutes 15     # searches, then budgets on every device
-    python -m benchmarks.nasbench201 --parts table3 --minutes 10    # the methods of the paper's Table 3
-    python -m benchmarks.nasbench201 --parts select --devices pixel3_ms --accuracy-column cifar10_valid_accuracy
+    python -m benchmarks.nasbench201 --seeds 3,4,5,6,7 --minutes 15             # the default, and its nulls
+    python -m benchmarks.nasbench201 --variants mixture,first-order --evidence-minutes 0 --ways alpha
+    python -m benchmarks.nasbench201 --accuracy-column cifar10_valid_accuracy --quantiles 15,35,60,85
 
-For each device column and budgets at its 10/25/50/75 % quantiles (cells under 0.05 ms left out), site times are fitted
-from 200 random cells; the product selects; up to 10 chosen cells are looked up as the certificate's measurement.
-Regret = best feasible accuracy − found. Searches are kept in the work folder and go on where they were stopped.
+Searches run as `pipeline search` does, under a budget on one device (--budget-device, --budget-quantile). For each
+device column and budgets at quantiles of its latencies (cells under 0.05 ms left out), site times are fitted from 200
+random cells; the product selects; up to 10 chosen cells are looked up as the certificate's measurement.
+Regret = best feasible accuracy − found. Settings were chosen on the cells of one random half; tau is stated for it
+and for the other half. Searches are kept in the work folder and go on where they were stopped.
 """
 
 import argparse
@@ -19,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.nasbench201_search import DEFAULT, METHODS, Labor, run_search_once
+from benchmarks.nasbench201_search import NOISE, VARIANTS, Found, Labor, run_search_once
 from benchmarks.nasbench201_tables import (
     SPACE,
     Array,
@@ -32,6 +34,7 @@ from benchmarks.nasbench201_tables import (
     read_column,
 )
 from pipeline.budget.integer_programme import Scores
+from pipeline.budget.limits import Limit
 from pipeline.budget.targets import Demands, make_targets
 from pipeline.config import DiscretizeConfig
 from pipeline.latency.target import Measured
@@ -43,6 +46,7 @@ from pipeline.selection.pool import Pool, feasible_networks
 from pipeline.selection.short_training import train_shortly
 from pipeline.selection.sources import Measure, Sources, measure_alpha, measure_size, measure_zero_cost
 from pipeline.selection.structure import additive_scores
+from pipeline.selection.supernet_loss import SupernetLoss
 from pipeline.selection.trials import Ledger, TrainingBudget, gather_evidence
 from pipeline.space.choices import Choices, genotype_of
 from pipeline.space.costs import Costs, mac_costs
@@ -51,7 +55,7 @@ from pipeline.space.skeleton import Skeleton
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 TARGET = Skeleton(SPACE.name, cells=15, channels=16, resolution=32, classes=10)
-QUANTILES = (10, 25, 50, 75)
+WAYS = ("alpha", "random alpha", "evidence without search", "evidence")
 LEAST_MS, FITTED_CELLS, MAX_LOOKUPS, POOL = 0.05, 200, 10, 96
 
 
@@ -63,10 +67,13 @@ class Bench(NamedTuple):
     latency: Column
     latencies: Array
 
-    @property
-    def budgets_ms(self) -> list[float]:
-        known = self.latencies[self.latencies >= LEAST_MS]
-        return [float(np.percentile(known, quantile)) for quantile in QUANTILES]
+    def budget_ms(self, quantile: float) -> float:
+        return float(np.percentile(self.latencies[self.latencies >= LEAST_MS], quantile))
+
+    def fit_device(self) -> FittedDevice:
+        known = np.flatnonzero(self.latencies >= LEAST_MS)
+        drawn = np.random.default_rng(0).choice(known, FITTED_CELLS, replace=False)
+        return fit_device(self.latency, [self.cells[index] for index in drawn])
 
     def feasible(self, budget_ms: float) -> NDArray[np.intp]:
         kept: NDArray[np.intp] = np.flatnonzero((self.latencies >= LEAST_MS) & (self.latencies <= budget_ms))
@@ -133,19 +140,20 @@ def run_case(bench: Bench, device: FittedDevice, way: Way, budget_ms: float, opt
     )
 
 
+def open_bench(options: argparse.Namespace, device: str, accuracy: Column) -> Bench:
+    cells, latency = all_cells(), read_column(options.latency, device)
+    reached, taken = (np.array([column.of[name_of(cell)] for cell in cells]) for column in (accuracy, latency))
+    return Bench(cells, reached, latency, taken)
+
+
 def select_everywhere(options: argparse.Namespace, way: Way, accuracy: Column) -> Iterator[Case]:
     """Every device and budget, and at the end one case without a limit."""
-    cells = all_cells()
-    reached = np.array([accuracy.of[name_of(cell)] for cell in cells])
     for name in options.devices.split(",") if options.devices else numeric_columns(options.latency):
-        latency = read_column(options.latency, name)
-        bench = Bench(cells, reached, latency, np.array([latency.of[name_of(cell)] for cell in cells]))
-        known = np.flatnonzero(bench.latencies >= LEAST_MS)
-        drawn = np.random.default_rng(0).choice(known, FITTED_CELLS, replace=False)
-        device = fit_device(latency, [cells[index] for index in drawn])
-        for budget_ms in bench.budgets_ms:
-            yield run_case(bench, device, way, budget_ms, options)
-    unlimited = Bench(cells, reached, latency._replace(name="unlimited"), bench.latencies)
+        bench = open_bench(options, name, accuracy)
+        device = bench.fit_device()
+        for quantile in options.quantiles:
+            yield run_case(bench, device, way, bench.budget_ms(quantile), options)
+    unlimited = bench._replace(latency=bench.latency._replace(name="unlimited"))
     yield run_case(unlimited, device, way, 10 * bench.latencies.max(), options)
 
 
@@ -169,46 +177,59 @@ def report_selection(options: argparse.Namespace, labor: Labor, accuracy: Column
     """What each way of choosing buys, for every seed; under "unlimited" the cell without any budget."""
     cells = all_cells()
     reached = np.array([accuracy.of[name_of(cell)] for cell in cells])
+    seen = np.isin(np.arange(len(cells)), np.random.default_rng(3).permutation(len(cells))[: len(cells) // 2])
     for seed in options.seeds:
-        found = run_search_once(labor, DEFAULT, seed, options.alpha_lr).scores()
-        noise = {name: np.random.default_rng(seed).normal(size=score.shape) for name, score in found.items()}
-        ways = [Way("alpha", found), Way("random alpha", noise)]
-        if options.evidence_minutes:
-            ways += [
-                _evidence_way(options, labor, seed, "evidence without alpha", None),
-                _evidence_way(options, labor, seed, "evidence", found),
-            ]
-        for way in (way for way in ways if options.ways in way.title):
+        for way in _ways(options, labor, seed):
             yield ""
             start = time.process_time()
             cases = list(select_everywhere(options, way, accuracy))
             minutes = (time.process_time() - start) / 60
             costs = Costs(0.0, way.scores)
-            tau = tau_of(np.array([costs.of(cell) for cell in cells]), reached)
-            yield from report_cases(f"{way.title}, seed {seed}, {minutes:.0f} min, tau of sums {tau:.2f}", cases)
+            sums = np.array([costs.of(cell) for cell in cells])
+            taus = ", ".join(f"{tau_of(sums[half], reached[half]):.2f}" for half in (seen, ~seen))
+            yield from report_cases(f"{way.title}, seed {seed}, {minutes:.0f} min, tau of sums {taus}", cases)
 
 
-def _evidence_way(options: argparse.Namespace, labor: Labor, seed: int, title: str, found: Scores | None) -> Way:
-    """As `pipeline discretize` judges: a pool without limits, short trainings, and the scores that follow."""
+def _ways(options: argparse.Namespace, labor: Labor, seed: int) -> Iterator[Way]:
+    for name in options.variants.split(","):
+        found = run_search_once(labor, VARIANTS[name], seed)
+        print(f"\n{name}, seed {seed}: {found.epochs} epochs, {found.minutes:.1f} CPU minutes")
+        for title in options.ways.split(",") if options.ways else WAYS:
+            yield _way(options, labor, seed, title, found)._replace(title=f"{name}: {title}")
+
+
+def _way(options: argparse.Namespace, labor: Labor, seed: int, title: str, found: Found) -> Way:
+    if title == "alpha":
+        return Way(title, found.scores())
+    if title == "random alpha":
+        generator = np.random.default_rng(seed)
+        return Way(title, {kind: generator.normal(size=score.shape) for kind, score in found.scores().items()})
+    return _evidence_way(options, labor, seed, title, found if title == "evidence" else None)
+
+
+def _evidence_way(options: argparse.Namespace, labor: Labor, seed: int, title: str, found: Found | None) -> Way:
+    """As `pipeline discretize` judges: a pool that keeps the budget, short trainings, and the scores that follow."""
     material, trained = labor.material(seed), replace(labor.skeleton, cells=options.evidence_cells)
     images = next(material.training()).images[:32]
     measures: list[Measure] = [measure_size(TARGET), measure_zero_cost(trained, images, seed)]
     if found is not None:
-        measures.insert(0, measure_alpha(found))
+        measures = [
+            measure_alpha(found.scores()),
+            *measures,
+            SupernetLoss(labor.skeleton, found.weights, material).measure(),
+        ]
     sources = Sources(measures)
-    pool = Pool(SPACE, tuple(feasible_networks(SPACE, (), POOL, seed)))
+    pool = Pool(SPACE, tuple(feasible_networks(SPACE, (labor.limit,), POOL, seed)), (labor.limit,))
     ledger = Ledger(
-        labor.work / f"evidence-seed{seed}.jsonl",
-        f"{trained}-{options.evidence_steps}-{options.evidence_minutes}",
+        labor.work / f"{title.replace(' ', '-')}-{options.evidence_minutes:g}min-seed{seed}.jsonl",
+        f"{trained}-{options.evidence_steps}-{options.evidence_minutes}-{labor.limit.at_most}",
         lambda one: train_shortly(trained, one, material, options.evidence_steps),
+        clock=time.process_time,
     )
     evidence = gather_evidence(pool, sources, ledger, TrainingBudget(options.evidence_minutes, 200))
     ledger.close()
-    print(
-        "\n".join(
-            f"- {s.source}: {s.tau:+.2f} ({s.low:+.2f} … {s.high:+.2f}), {s.weight}" for s in evidence.standings()
-        )
-    )
+    for row in evidence.standings():
+        print(f"- {row.source}: {row.tau:+.2f} ({row.low:+.2f} … {row.high:+.2f}), weight {row.weight}")
     return Way(title, *_scores_of(evidence, sources, pool, options.evaluations, seed))
 
 
@@ -225,29 +246,21 @@ def _scores_of(
     return sums, Evolution(SPACE, score, evaluations, seed)
 
 
-def report_table3(options: argparse.Namespace, labor: Labor, accuracy: Column) -> Iterator[str]:
-    """The cell that every method ends with, without a budget."""
-    yield "| method | T | K | products | seed | test accuracy | softmax margin | cell |"
-    yield "|---|---|---|---|---|---|---|---|"
-    for variant in METHODS:
-        for seed in options.seeds if variant == DEFAULT else options.seeds[:1]:
-            found = run_search_once(labor, variant, seed, options.alpha_lr)
-            name = name_of(found.genotype)
-            yield (
-                f"| {variant.method} | {variant.inner_steps} | {variant.terms} | {variant.products} | {seed} "
-                f"| {accuracy.of[name]:.2f} | {found.margin:.4f} | `{name}` |"
-            )
-
-
 def main() -> None:
     """Print the tables as markdown."""
     options = parse_arguments()
     accuracy = read_column(options.accuracy, options.accuracy_column)
-    labor = Labor(options.images, options.cells, options.channels, options.batch, options.minutes, options.work)
-    for part in options.parts.split(","):
-        report = {"select": report_selection, "table3": report_table3}[part]
-        for line in report(options, labor, accuracy):
-            print(line, flush=True)
+    bench = open_bench(options, options.budget_device, accuracy)
+    limit = Limit("budget_ms", bench.fit_device().costs(), bench.budget_ms(options.budget_quantile), "ms")
+    labor = Labor(
+        options.images, options.cells, options.channels, options.resolution, options.minutes, options.work, limit
+    )
+    for line in report_selection(options, labor, accuracy):
+        print(line, flush=True)
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(part) for part in text.split(",")]
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -257,20 +270,22 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--latency", type=Path, default=SHARED / "nasbench201" / "latency.csv")
     parser.add_argument("--devices", default="", help="columns of the latency file; all if empty")
     parser.add_argument("--images", type=Path, default=SHARED / "cifar10" / "cifar10_subset.npz")
-    parser.add_argument("--seeds", type=lambda text: [int(part) for part in text.split(",")], default=[0])
+    parser.add_argument("--seeds", type=_numbers, default=[0])
+    parser.add_argument("--quantiles", type=_numbers, default=[10, 25, 50, 75], help="of latencies: the budgets")
+    parser.add_argument("--variants", default="default", help=f"{', '.join(VARIANTS)} ({NOISE}: the search's null)")
+    parser.add_argument("--budget-device", default="raspi4_ms", help="the search's own budget is on this one")
+    parser.add_argument("--budget-quantile", type=int, default=50)
     parser.add_argument("--cells", type=int, default=3, help="cells of the supernet")
     parser.add_argument("--channels", type=int, default=8, help="channels of the supernet")
-    parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--alpha-lr", type=float, default=0.03)
-    parser.add_argument("--minutes", type=float, default=15.0, help="time limit of one search")
+    parser.add_argument("--resolution", type=int, default=16, help="of the images in searches and short trainings")
+    parser.add_argument("--minutes", type=float, default=15.0, help="CPU minutes of one search")
     parser.add_argument("--rounds", type=int, default=DiscretizeConfig().max_rounds)
     product = DiscretizeConfig()
     parser.add_argument("--evidence-minutes", type=float, default=product.evidence_minutes)
     parser.add_argument("--evidence-steps", type=int, default=product.evidence_steps)
-    parser.add_argument("--evidence-cells", type=int, default=6)
+    parser.add_argument("--evidence-cells", type=int, default=5)
     parser.add_argument("--evaluations", type=int, default=product.evaluations)
-    parser.add_argument("--ways", default="", help="only ways to choose with this in their title")
-    parser.add_argument("--parts", default="select", help="select, table3")
+    parser.add_argument("--ways", default="", help=f"{', '.join(WAYS)}; all if empty")
     parser.add_argument("--work", type=Path, default=Path("runs/benchmarks/nasbench201"))
     return parser.parse_args()
 

@@ -1,75 +1,87 @@
-"""The searches behind benchmarks.nasbench201: one per method and seed, within a time limit, kept on disk."""
+"""The searches behind benchmarks.nasbench201: one per method and seed, within CPU minutes, kept on disk.
+
+They run as the product's do: at the defaults, with a latency-scaled softmax and a budget on a device of the table.
+"""
 
 import math
+import time
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 import torch
 
 from benchmarks.nasbench201_tables import SPACE
-from pipeline.artifacts.alphas import Alphas
+from pipeline.artifacts.alphas import Alphas, SupernetWeights
 from pipeline.budget.integer_programme import Scores
 from pipeline.budget.limits import Limit
 from pipeline.config import ComputeConfig, DataConfig, SearchConfig
 from pipeline.data import ImageData, load_data
 from pipeline.rundir import read_json, write_json
+from pipeline.search.architecture import ArchitectureGradient, ArchitectureGradients
 from pipeline.search.engine import Search
 from pipeline.search.loop import SearchFiles, run_search
 from pipeline.search.objective import Constraint
-from pipeline.search.preview import preview_search
 from pipeline.selection.short_training import Material
-from pipeline.space.costs import mac_costs
-from pipeline.space.extremes import costliest_genotype
 from pipeline.space.genotype import Genotype
 from pipeline.space.score import argmax_genotype, relative_prices
 from pipeline.space.skeleton import Skeleton
 
 CPU = torch.device("cpu")
+_TIMED_ROUNDS = 3
 
 
 class Variant(NamedTuple):
-    """A row of the paper's Table 3."""
+    """How the architecture's gradient is got; `noise` puts random numbers in its place, of the same length."""
 
     method: str
     inner_steps: int
     terms: int
-    products: str = "finite_difference"
+    paths: str = SearchConfig().paths
+    products: str = SearchConfig().products
 
     @property
     def name(self) -> str:
-        return f"{self.method}-T{self.inner_steps}-K{self.terms}-{self.products}"
+        return f"{self.method}-T{self.inner_steps}-K{self.terms}-{self.paths}-{self.products}"
 
 
-DEFAULT = Variant("idarts", 4, 2)
-METHODS = (
-    Variant("darts", 1, 0),
-    Variant("idarts", 1, 1),
-    Variant("idarts", 4, 0),
-    Variant("idarts", 4, 1),
-    DEFAULT,
-    Variant("idarts", 4, 3),
-    Variant("idarts", 4, 2, "exact"),
-)
+NOISE = "noise"
+DEFAULT = Variant(SearchConfig().method, SearchConfig().inner_steps, SearchConfig().neumann_terms)
+VARIANTS = {
+    "default": DEFAULT,
+    "mixture": Variant("idarts", 4, 2, "mixture"),
+    "first-order": Variant("first-order", 8, 0),
+    "darts": Variant("darts", 1, 0, "mixture"),
+    "bvfim": Variant("bvfim", DEFAULT.inner_steps, 0),
+    NOISE: DEFAULT._replace(method=NOISE),
+}
 
 
 @dataclass(frozen=True)
 class Labor:
-    """What a search works with: images, the supernet's size, and minutes."""
+    """What a search works with: images, the supernet's size, minutes, and a budget on a device."""
 
     images: Path
     cells: int
     channels: int
-    batch_size: int
+    resolution: int
     minutes: float
     work: Path
+    limit: Limit
 
     @property
     def skeleton(self) -> Skeleton:
-        return Skeleton(SPACE.name, self.cells, self.channels, 32, 10)
+        return Skeleton(SPACE.name, self.cells, self.channels, self.resolution, 10)
+
+    @property
+    def batch_size(self) -> int:
+        return SearchConfig().batch_size
 
     def data(self, seed: int) -> ImageData:
-        config = DataConfig(format="npz", path=str(self.images), resolution=32, colour=True, augment="crop-flip")
+        config = DataConfig(
+            format="npz", path=str(self.images), resolution=self.resolution, colour=True, augment="crop-flip"
+        )
         return load_data(config, self.images.parent, seed)
 
     def material(self, seed: int) -> Material:
@@ -80,65 +92,80 @@ class Found(NamedTuple):
     """What a search found, and what it took."""
 
     alphas: Alphas
+    weights: SupernetWeights
     genotype: Genotype
     epochs: int
-    margin: float
+    minutes: float
 
     def scores(self) -> Scores:
         pairs = zip(SPACE.kinds, self.alphas.scores(), strict=True)
         return {kind.name: score.double().numpy() for kind, score in pairs}
 
 
-def run_search_once(labor: Labor, variant: Variant, seed: int, alpha_lr: float) -> Found:
-    """The search of one row and seed: as many epochs as fit into the minutes, measured once and kept."""
-    folder = labor.work / f"{variant.name}-{labor.cells}x{labor.channels}-seed{seed}"
+def run_search_once(labor: Labor, variant: Variant, seed: int) -> Found:
+    """The search of one variant and seed: as many epochs as fit into the minutes, measured once and kept."""
+    folder = labor.work / f"{variant.name}-{labor.minutes:g}min-{labor.limit.at_most:.4g}ms-seed{seed}"
     alphas, facts = folder / "alphas.safetensors", folder / "facts.json"
     if not facts.is_file():
         plan = folder / "plan.json"
         if not plan.is_file():
-            write_json(plan, {"epochs": _affordable_epochs(labor, variant, seed, alpha_lr)})
+            write_json(plan, {"epochs": _affordable_epochs(labor, variant, seed)})
         epochs = int(read_json(plan)["epochs"])
-        search = _make_search(labor, variant, seed, alpha_lr, epochs)
+        search = _make_search(labor, variant, seed, epochs)
         files = SearchFiles(folder / "checkpoint", folder / "history.jsonl", folder / "tensorboard")
-        result = run_search(search, files, f"{labor.minutes}-{alpha_lr}-{epochs}", checkpoint_seconds=60.0)
+        started = time.process_time()
+        result = run_search(search, files, f"{labor.minutes}-{epochs}", checkpoint_seconds=60.0)
         constraint = search.constraint
-        Alphas(SPACE, constraint.scale, tuple(result.alphas), constraint.prices).write(alphas)
-        write_json(facts, {"epochs": epochs, "stopped_early": result.stopped_early})
-    found = Alphas.read(alphas)
-    top = found.weights()[0].topk(2, dim=-1).values
-    return Found(
-        found,
-        argmax_genotype(SPACE, found.scores()),
-        int(read_json(facts)["epochs"]),
-        float((top[:, 0] - top[:, 1]).mean()),
-    )
+        found = Alphas(SPACE, constraint.scale, tuple(result.alphas), constraint.prices, tuple(result.unpenalized))
+        found.write(alphas)
+        SupernetWeights(search.state.supernet.state_dict()).write(folder / "weights.safetensors")
+        minutes = (time.process_time() - started) / 60
+        write_json(facts, {"epochs": epochs, "minutes": minutes, "stopped_early": result.stopped_early})
+    found, taken = Alphas.read(alphas), read_json(facts)
+    weights = SupernetWeights.read(folder / "weights.safetensors")
+    return Found(found, weights, argmax_genotype(SPACE, found.scores()), int(taken["epochs"]), float(taken["minutes"]))
 
 
-def _settings(labor: Labor, variant: Variant, alpha_lr: float, epochs: int) -> SearchConfig:
+def _make_search(labor: Labor, variant: Variant, seed: int, epochs: int, warmup_share: float | None = None) -> Search:
+    costs, product = labor.limit.costs, SearchConfig()
+    constraint = Constraint(SPACE, (labor.limit,), tuple(relative_prices(SPACE, costs)), product.scale)
     chosen: dict[str, Any] = {
-        "method": variant.method,
+        "method": DEFAULT.method if variant.method == NOISE else variant.method,
         "inner_steps": variant.inner_steps,
         "neumann_terms": variant.terms,
+        "paths": variant.paths,
         "products": variant.products,
         "cells": labor.cells,
         "channels": labor.channels,
-        "batch_size": labor.batch_size,
         "epochs": epochs,
-        "alpha_lr": alpha_lr,
-        "scale": "off",
+        "warmup_share": product.warmup_share if warmup_share is None else warmup_share,
     }
-    return SearchConfig(**chosen)
+    compute, data = ComputeConfig(seed=seed), labor.data(seed)
+    search = Search(SearchConfig(**chosen), compute, data, labor.skeleton, constraint, CPU)
+    if variant.method == NOISE:
+        search.gradients = _Noise(search.config, search.losses, search.state.alphas)
+    return search
 
 
-def _make_search(labor: Labor, variant: Variant, seed: int, alpha_lr: float, epochs: int) -> Search:
-    """Without a budget: the limit is the costliest cell."""
-    costs = mac_costs(labor.skeleton)
-    limit = Limit("max_macs", costs, costs.of(costliest_genotype(SPACE, costs)), "MACs")
-    constraint = Constraint(SPACE, (limit,), tuple(relative_prices(SPACE, costs)), "off")
-    settings = _settings(labor, variant, alpha_lr, epochs)
-    return Search(settings, ComputeConfig(seed=seed), labor.data(seed), labor.skeleton, constraint, CPU)
+class _Noise(ArchitectureGradients):
+    """The null of a search: the loss's part of the gradient is random; the budget penalty stays."""
+
+    def compute(self, *asked: Any, **named: Any) -> ArchitectureGradient:
+        found = super().compute(*asked, **named)
+        random = [torch.randn_like(part) * part.norm() / part.numel() ** 0.5 for part in found.gradient]
+        return found._replace(gradient=random)
 
 
-def _affordable_epochs(labor: Labor, variant: Variant, seed: int, alpha_lr: float) -> int:
-    epoch_s = preview_search(_make_search(labor, variant, seed, alpha_lr, 1)).eta_s
-    return max(1, math.floor(60 * labor.minutes / epoch_s))
+def _affordable_epochs(labor: Labor, variant: Variant, seed: int) -> int:
+    """By the CPU time of a few steps of either kind; another busy process changes it little."""
+    search = _make_search(labor, variant, seed, epochs=2, warmup_share=0.0)
+    times: dict[bool, list[float]] = {False: [], True: []}
+    for _ in range(_TIMED_ROUNDS * search.inner_steps):
+        started = time.process_time()
+        with_alpha = search.advance() is not None
+        times[with_alpha].append(time.process_time() - started)
+    both = median(times[True])
+    plain = median(times[False]) if times[False] else both
+    warmup, per_round = SearchConfig().warmup_share, search.inner_steps
+    mean_step = plain + (1 - warmup) * (both - plain) / per_round
+    return max(3, math.floor(60 * labor.minutes / (search.train.per_epoch * mean_step)))

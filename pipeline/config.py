@@ -147,15 +147,15 @@ class SearchConfig(Section):
     """Channels of its first cell."""
     epochs: Count = 12
     """Passes over the training half."""
-    batch_size: Count = 64
+    batch_size: Count = 32
     """Images per step, training and validation alike."""
-    inner_steps: Count = 4
+    inner_steps: Count = 16
     """T: weight steps between two architecture steps."""
     neumann_terms: CountOrZero = 2
     """K: terms of the Neumann series after the first (idarts); steps of cg and truncated likewise."""
-    paths: Literal["mixture", "fair"] = "mixture"
-    """mixture: every step runs all operations, weighted (DARTS); fair: a weight step trains one network, an
-    architecture step judges a group that has each operation once per edge, three times cheaper per weight step."""
+    paths: Literal["fair", "mixture"] = "fair"
+    """fair: a weight step trains one network, an architecture step judges a group that has each operation once per
+    edge; mixture: every step runs all operations, weighted (DARTS), three times dearer per weight step."""
     products: Literal["exact", "finite_difference"] = "finite_difference"
     """Hessian products by double backward, or by differences of gradients (cheaper)."""
     gamma: NonNegative = 0.0
@@ -168,7 +168,7 @@ class SearchConfig(Section):
     """bvfim: mu2, how far the training loss may rise at first, as a share of itself."""
     barrier_decay: Annotated[float, Field(ge=1.0, allow_inf_nan=False)] = 1.01
     """bvfim: both are divided by this at every architecture step, down to a thousandth."""
-    weight_lr: Positive = 0.025
+    weight_lr: Positive = 0.05
     """First learning rate of the supernet's weights (SGD, Nesterov 0.9, cosine)."""
     weight_lr_min: NonNegative = 0.001
     """Last learning rate."""
