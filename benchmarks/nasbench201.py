@@ -42,11 +42,11 @@ from pipeline.selection.budgets import Rules, best_seeker, select
 from pipeline.selection.chooser import Chooser
 from pipeline.selection.evidence import Evidence, tau_of
 from pipeline.selection.evolution import Evolution
+from pipeline.selection.judged import measure_judged
 from pipeline.selection.pool import Pool, feasible_networks
 from pipeline.selection.short_training import train_shortly
 from pipeline.selection.sources import Measure, Sources, measure_alpha, measure_size, measure_zero_cost
 from pipeline.selection.structure import additive_scores
-from pipeline.selection.supernet_loss import SupernetLoss
 from pipeline.selection.trials import Ledger, TrainingBudget, gather_evidence
 from pipeline.space.choices import Choices, genotype_of
 from pipeline.space.costs import Costs, mac_costs
@@ -216,7 +216,7 @@ def _evidence_way(options: argparse.Namespace, labor: Labor, seed: int, title: s
         measures = [
             measure_alpha(found.scores()),
             *measures,
-            SupernetLoss(labor.skeleton, found.weights, material).measure(),
+            *filter(None, [measure_judged(found.judged)]),
         ]
     sources = Sources(measures)
     pool = Pool(SPACE, tuple(feasible_networks(SPACE, (labor.limit,), POOL, seed)), (labor.limit,))

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import torch
 
 from benchmarks.nasbench201_tables import SPACE
-from pipeline.artifacts.alphas import Alphas, SupernetWeights
+from pipeline.artifacts.alphas import Alphas
+from pipeline.artifacts.judged_networks import JudgedNetworks
 from pipeline.budget.integer_programme import Scores
 from pipeline.budget.limits import Limit
 from pipeline.config import ComputeConfig, DataConfig, SearchConfig
@@ -92,7 +93,7 @@ class Found(NamedTuple):
     """What a search found, and what it took."""
 
     alphas: Alphas
-    weights: SupernetWeights
+    judged: JudgedNetworks
     genotype: Genotype
     epochs: int
     minutes: float
@@ -118,12 +119,12 @@ def run_search_once(labor: Labor, variant: Variant, seed: int) -> Found:
         constraint = search.constraint
         found = Alphas(SPACE, constraint.scale, tuple(result.alphas), constraint.prices, tuple(result.unpenalized))
         found.write(alphas)
-        SupernetWeights(search.state.supernet.state_dict()).write(folder / "weights.safetensors")
+        search.judged_networks().write(folder / "judged.safetensors")
         minutes = (time.process_time() - started) / 60
         write_json(facts, {"epochs": epochs, "minutes": minutes, "stopped_early": result.stopped_early})
     found, taken = Alphas.read(alphas), read_json(facts)
-    weights = SupernetWeights.read(folder / "weights.safetensors")
-    return Found(found, weights, argmax_genotype(SPACE, found.scores()), int(taken["epochs"]), float(taken["minutes"]))
+    judged = JudgedNetworks.read(folder / "judged.safetensors")
+    return Found(found, judged, argmax_genotype(SPACE, found.scores()), int(taken["epochs"]), float(taken["minutes"]))
 
 
 def _make_search(labor: Labor, variant: Variant, seed: int, epochs: int, warmup_share: float | None = None) -> Search:

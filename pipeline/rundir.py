@@ -44,6 +44,7 @@ class RunDir:
     splits = _Place("runs/{name}/splits.json")
     alphas = _Place("runs/{name}/search/alphas.safetensors")
     supernet_weights = _Place("runs/{name}/search/weights.safetensors")
+    judged = _Place("runs/{name}/search/judged.safetensors")
     genotype = _Place("runs/{name}/discretize/genotype.json")
     selection = _Place("runs/{name}/discretize/selection.json")
     evidence = _Place("runs/{name}/discretize/evidence.jsonl")  # the short trainings behind a selection

@@ -19,7 +19,7 @@ from pipeline.config import SearchConfig
 from pipeline.data import Batch
 from pipeline.errors import PromiseBroken
 from pipeline.resumable.ranks import average
-from pipeline.search.losses import Losses
+from pipeline.search.losses import Judged, Losses
 from pipeline.search.methods import Progress, make_method, reference_method
 from pipeline.space.genotype import Genotype
 
@@ -38,6 +38,7 @@ class ArchitectureGradient(NamedTuple):
     gradient: list[Tensor]
     penalty: list[Tensor]
     validation_loss: float
+    network_losses: list[float]
     gamma: float
     halvings: int
     diagnostics: Diagnostics | None
@@ -82,11 +83,11 @@ class ArchitectureGradients:
     def _compute_at(
         self, gamma: float, halvings: int, pair: BatchPair, penalty: float, diagnose: bool, progress: Progress
     ) -> ArchitectureGradient:
-        seen: list[Tensor] = []
+        seen: list[Judged] = []
 
         def outer(w: Sequence[Tensor], alpha: Sequence[Tensor]) -> Tensor:
-            seen.append(self.losses.cross_entropy(pair.validation, self.alphas, pair.networks))
-            return seen[-1]
+            seen.append(self.losses.judge(pair.validation, self.alphas, pair.networks))
+            return seen[-1].loss
 
         method, diagnostics = make_method(self.config, gamma, progress), None
         if diagnose:
@@ -102,9 +103,9 @@ class ArchitectureGradients:
                 reduce=average,
                 buffers=self.buffers,
             )
-        validation_loss = float(average([seen[-1].detach()])[0])
-        added = self._penalty_gradient(validation_loss, penalty)
-        return ArchitectureGradient(list(gradient), added, validation_loss, gamma, halvings, diagnostics)
+        loss, each = average([part.detach() for part in seen[-1]])
+        added = self._penalty_gradient(float(loss), penalty)
+        return ArchitectureGradient(list(gradient), added, float(loss), each.tolist(), gamma, halvings, diagnostics)
 
     def _penalty_gradient(self, validation_loss: float, penalty: float) -> list[Tensor]:
         """What the second factor of the objective adds: it does not depend on the weights."""

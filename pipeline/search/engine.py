@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from pipeline.artifacts.judged_networks import JudgedNetworks
 from pipeline.config import ComputeConfig, SearchConfig
 from pipeline.data import Batch, ImageData
 from pipeline.data.normalization import Normalization
@@ -150,6 +151,11 @@ class Search:
             return []
         return draw_fair_group(self.state.supernet.space, (self.seed, purpose, number))
 
+    def judged_networks(self) -> JudgedNetworks:
+        """What was seen of single networks at every architecture step."""
+        groups = [self._group(_JUDGED, number) for number in range(len(self.state.network_losses))]
+        return JudgedNetworks(self.state.supernet.space, groups, self.state.network_losses)
+
     def _trained_network(self) -> list[Genotype]:
         """The network whose turn it is in its group."""
         size = len(self._group(_TRAINED, 0))
@@ -196,6 +202,8 @@ class Search:
         state.alpha_optimizer.step()
         state.alpha_optimizer.zero_grad(set_to_none=True)
         state.alpha_step += 1
+        if found.network_losses:
+            state.network_losses.append(found.network_losses)
         with torch.no_grad():
             expected = [float(value) for value in self.constraint.expected(state.alphas)]
         missed = any(value > limit.at_most for value, limit in zip(expected, limits, strict=True))
@@ -213,7 +221,7 @@ class Search:
     def end_epoch(self) -> EpochReport:
         """The guards, and the best architecture so far."""
         state, ended = self.state, self.epoch - 1
-        architecture = report_architecture(self.constraint, state.alphas)
+        architecture = report_architecture(self.constraint, state.alphas, state.unpenalized)
         detached = self._detached()
         weights = edge_weights(detached, self.constraint.prices, self.constraint.scale)
         batches = min(self.validation.per_epoch, max(1, _GAP_IMAGES // self.config.batch_size))

@@ -20,13 +20,17 @@ _COLLAPSED_SHARE = 0.95
 
 @dataclass(frozen=True)
 class ArchitectureReport:
-    """The architecture's opinion: how strong, how dear, and what it would select."""
+    """The architecture's opinion: how strong, how dear, and what it would select.
+
+    What it would select goes by the scores, which the budget penalty has no part in: α itself turns to operations that
+    learn nothing whenever the budget is tight. How dear it is goes by α, and is no fault within the budget.
+    """
 
     genotype: Genotype
     parameter_free_share: float
     """Share of the selected operations that learn nothing: skips, pools, none."""
     costliest_share: float
-    """Share of the selected operations that are the costliest of their edge."""
+    """Share of the operations that α is for that are the costliest of their edge; 0 where it keeps to the limits."""
     margin_mean: float
     """Mean over edges of the largest weight minus the second largest."""
     margin_min: float
@@ -39,27 +43,31 @@ class ArchitectureReport:
         if self.parameter_free_share >= _COLLAPSED_SHARE:
             return f"{self.parameter_free_share:.0%} of the selected operations learn nothing (skips, pools, none)"
         if self.costliest_share >= _COLLAPSED_SHARE:
-            return f"{self.costliest_share:.0%} of the selected operations are the costliest of their edge"
+            return f"{self.costliest_share:.0%} of the operations are the costliest of their edge, over the limit"
         return None
 
     def record(self) -> dict[str, Any]:
         return {**asdict(self), "genotype": self.genotype.record(), "collapse": self.collapse}
 
 
-def report_architecture(constraint: Constraint, alphas: Sequence[Tensor]) -> ArchitectureReport:
+def report_architecture(
+    constraint: Constraint, alphas: Sequence[Tensor], unpenalized: Sequence[Tensor]
+) -> ArchitectureReport:
     """What the architecture parameters say now."""
     space, detached = constraint.space, [alpha.detach() for alpha in alphas]
     weights = edge_weights(detached, constraint.prices, constraint.scale)
-    genotype = argmax_genotype(space, operation_scores(space, detached))
+    selected, meant = (argmax_genotype(space, operation_scores(space, group)) for group in (unpenalized, detached))
     margins = torch.cat([(w.topk(2).values @ w.new_tensor([1.0, -1.0])) for w in weights])
     entropies = torch.cat([torch.special.entr(w).sum(-1) / torch.tensor(float(w.shape[-1])).log() for w in weights])
-    selected = [(kind, kept) for kind in space.kinds for kept in genotype.kept(kind)]
-    free = sum(is_parameter_free(kept.operation) for _, kept in selected)
-    dear = sum(kept.operation == _costliest(constraint, kind, kept.edge) for kind, kept in selected)
+    free = [is_parameter_free(kept.operation) for kind in space.kinds for kept in selected.kept(kind)]
+    dear = [
+        kept.operation == _costliest(constraint, kind, kept.edge) for kind in space.kinds for kept in meant.kept(kind)
+    ]
+    over = bool(constraint.overshoot(detached) > 0)
     return ArchitectureReport(
-        genotype,
-        parameter_free_share=free / len(selected),
-        costliest_share=dear / len(selected),
+        selected,
+        parameter_free_share=sum(free) / len(free),
+        costliest_share=over * sum(dear) / len(dear),
         margin_mean=float(margins.mean()),
         margin_min=float(margins.min()),
         entropy=float(entropies.mean()),

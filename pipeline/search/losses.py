@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +16,13 @@ from pipeline.space.genotype import Genotype
 from pipeline.space.paths import Paths, draw_paths
 from pipeline.space.score import edge_weights
 from pipeline.space.supernet import Supernet
+
+
+class Judged(NamedTuple):
+    """A loss, and those of the single networks that it is expected over; none where it is that of a mixture."""
+
+    loss: Tensor
+    of_networks: Tensor
 
 
 @dataclass
@@ -45,13 +53,18 @@ class Losses:
 
     def cross_entropy(self, batch: Batch, alphas: Sequence[Tensor], networks: Sequence[Genotype] = ()) -> Tensor:
         """The loss on a prepared batch: of the mixture, or, given `networks`, expected over them."""
+        return self.judge(batch, alphas, networks).loss
+
+    def judge(self, batch: Batch, alphas: Sequence[Tensor], networks: Sequence[Genotype] = ()) -> Judged:
+        """The same, with the networks' own losses."""
         prices, scale = self.constraint.prices, self.constraint.scale
         if not networks:
             weights = edge_weights(alphas, prices, scale)
-            return self._loss(batch, lambda images: self.supernet(images, weights, self.paths))
-        losses = [self._loss(batch, partial(self.supernet.run, genotype=network)) for network in networks]
+            loss = self._loss(batch, lambda images: self.supernet(images, weights, self.paths))
+            return Judged(loss, loss.new_zeros(0))
+        each = torch.stack([self._loss(batch, partial(self.supernet.run, genotype=network)) for network in networks])
         chances = log_chances(self.supernet.space, alphas, prices, scale, networks)
-        return expected_loss(torch.stack(losses), chances)
+        return Judged(expected_loss(each, chances), each)
 
     def _loss(self, batch: Batch, classify: Callable[[Tensor], Tensor]) -> Tensor:
         """Mixed precision on CUDA."""

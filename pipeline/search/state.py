@@ -44,6 +44,8 @@ class SearchState:
     best: Best | None = None
     losses: list[float] = field(default_factory=list)
     """Training losses since the last architecture step."""
+    network_losses: list[list[float]] = field(default_factory=list)
+    """Validation losses of the networks that each architecture step judged."""
 
     def copy_unpenalized(self) -> list[Tensor]:
         return [plain.clone() for plain in self.unpenalized]
@@ -70,6 +72,7 @@ class SearchState:
             "alpha_step": self.alpha_step,
             "collapsed_epochs": self.collapsed_epochs,
             "losses": list(self.losses),
+            "network_losses": torch.tensor(self.network_losses),
             "best": None
             if self.best is None
             else {
@@ -91,6 +94,7 @@ class SearchState:
         self.alpha_optimizer.load_state_dict(record["alpha_optimizer"])
         self.penalty, self.step, self.alpha_step = record["penalty"], record["step"], record["alpha_step"]
         self.collapsed_epochs, self.losses = record["collapsed_epochs"], list(record["losses"])
+        self.network_losses = record["network_losses"].tolist()
         self.best = None if record["best"] is None else Best(**record["best"])
 
 

@@ -52,17 +52,24 @@ def additive_scores(space: Space, genotypes: Sequence[Genotype], values: Sequenc
 
     A choice that never occurs gets 0.
     """
-    shapes = {kind.name: (len(kind.edges), len(kind.operations)) for kind in space.kinds}
-    offsets = dict(zip(shapes, np.cumsum([0, *(e * o for e, o in shapes.values())]), strict=False))
-    size = sum(edges * operations for edges, operations in shapes.values())
-    chosen = np.zeros((len(genotypes), size))
-    for row, genotype in enumerate(genotypes):
-        for kind in space.kinds:
-            for kept in genotype.kept(kind):
-                place = kept.edge * len(kind.operations) + kind.operations.index(kept.operation)
-                chosen[row, offsets[kind.name] + place] = 1.0
+    chosen = np.array([one_hot(space, genotype) for genotype in genotypes])
     y = np.asarray(values, np.float64)
     y = (y - y.mean()) / (y.std() or 1.0)
     centred = chosen - chosen.mean(axis=0)
-    score = np.linalg.solve(centred.T @ centred + _RIDGE * np.eye(size), centred.T @ y)
-    return {name: score[offsets[name] :][: e * o].reshape(e, o) for name, (e, o) in shapes.items()}
+    score = np.linalg.solve(centred.T @ centred + _RIDGE * np.eye(chosen.shape[1]), centred.T @ y)
+    offsets = np.cumsum([0, *(len(kind.edges) * len(kind.operations) for kind in space.kinds)])
+    return {
+        kind.name: score[start:][: len(kind.edges) * len(kind.operations)].reshape(len(kind.edges), -1)
+        for kind, start in zip(space.kinds, offsets, strict=False)
+    }
+
+
+def one_hot(space: Space, genotype: Genotype) -> Array:
+    """Which operation is kept on which edge, kind by kind: 1 where it is."""
+    parts = []
+    for kind in space.kinds:
+        chosen = np.zeros((len(kind.edges), len(kind.operations)))
+        for kept in genotype.kept(kind):
+            chosen[kept.edge, kind.operations.index(kept.operation)] = 1.0
+        parts.append(chosen.ravel())
+    return np.concatenate(parts)

@@ -7,6 +7,7 @@ from pipeline.artifacts.alphas import Alphas, SupernetWeights
 from pipeline.artifacts.artifact import Artifact
 from pipeline.artifacts.certificate import Certificate
 from pipeline.artifacts.files import DeployedModel, GivenGenotype, Images, Int8Model, PredictScript
+from pipeline.artifacts.judged_networks import JudgedNetworks
 from pipeline.artifacts.labels import Labels
 from pipeline.artifacts.latency_table import LatencyTable
 from pipeline.artifacts.metrics import Metrics
@@ -74,12 +75,12 @@ STAGES: tuple[Stage, ...] = (
         "search",
         (*(f"data.{name}" for name in _SEEN), "compute", "search", *_SPACE, *_LIMITS),
         (Images, LatencyTable),
-        (Alphas, SupernetWeights),
+        (Alphas, SupernetWeights, JudgedNetworks),
     ),
     Stage(
         "discretize",
         ("discretize", *_EVIDENCE, *_MACHINE, *_SPACE, *_LIMITS, "target.max_noise_floor"),
-        (Images, LatencyTable, Alphas, SupernetWeights),
+        (Images, LatencyTable, Alphas, JudgedNetworks),
         (ChosenNetwork, Selection, Certificate),
     ),
     Stage("retrain", ("data", "compute", "retrain"), (Images, ChosenNetwork), (Trained, Metrics)),

@@ -3,15 +3,16 @@
 from dataclasses import replace
 from pathlib import Path
 
-from pipeline.artifacts.alphas import Alphas, SupernetWeights
+from pipeline.artifacts.alphas import Alphas
+from pipeline.artifacts.judged_networks import JudgedNetworks
 from pipeline.budget.integer_programme import Scores
 from pipeline.errors import UserError
 from pipeline.resumable.checkpoint import hash_of
 from pipeline.selection.evidence import Evidence
+from pipeline.selection.judged import measure_judged
 from pipeline.selection.pool import Pool
 from pipeline.selection.short_training import Material, train_shortly
 from pipeline.selection.sources import Sources, measure_alpha, measure_size, measure_zero_cost
-from pipeline.selection.supernet_loss import SupernetLoss
 from pipeline.selection.trials import Ledger, TrainingBudget, gather_evidence
 from pipeline.space.skeleton import Skeleton
 from pipeline.stages.context import Context
@@ -31,8 +32,9 @@ def make_sources(context: Context, scores: Scores | None) -> Sources:
     ]
     if scores is not None:
         measures.insert(0, measure_alpha(scores))
-    if context.run.supernet_weights.is_file():
-        measures.append(SupernetLoss(context.search_skeleton, context.read(SupernetWeights), material).measure())
+    if context.run.judged.is_file():
+        judged = measure_judged(context.read(JudgedNetworks))
+        measures += [judged] if judged is not None else []
     return Sources(measures)
 
 

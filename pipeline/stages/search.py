@@ -115,6 +115,7 @@ def _identity(context: Context, constraint: Constraint) -> str:
 
 def _write(context: Context, search: Search, constraint: Constraint, result: SearchResult) -> None:
     context.write(SupernetWeights(search.state.supernet.state_dict()))
+    context.write(search.judged_networks())
     context.write(
         Alphas(constraint.space, constraint.scale, tuple(result.alphas), constraint.prices, tuple(result.unpenalized))
     )

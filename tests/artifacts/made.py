@@ -9,6 +9,7 @@ from pipeline.artifacts.alphas import Alphas, SupernetWeights
 from pipeline.artifacts.artifact import Typed
 from pipeline.artifacts.certificate import Certificate, Refusal
 from pipeline.artifacts.document import Percentiles
+from pipeline.artifacts.judged_networks import JudgedNetworks
 from pipeline.artifacts.labels import Labels
 from pipeline.artifacts.metrics import Metrics
 from pipeline.artifacts.model_card import ModelCard
@@ -16,6 +17,7 @@ from pipeline.artifacts.network import ChosenNetwork, genotype_hash
 from pipeline.artifacts.selection import ArgmaxFigures, CandidateFigures, Figures, Selection, SourceFigures
 from pipeline.artifacts.stage_record import StageRecord
 from pipeline.artifacts.trained import Trained
+from pipeline.search.expectation import draw_fair_group
 from pipeline.space.genotype import genotype_from_record
 from pipeline.space.network import Network
 from pipeline.space.skeleton import Skeleton
@@ -144,6 +146,12 @@ def _made_supernet() -> SupernetWeights:
     return SupernetWeights(Supernet(SKELETON).state_dict())
 
 
+def _made_judged() -> JudgedNetworks:
+    space = space_named("darts")
+    groups = [draw_fair_group(space, (0, number)) for number in range(3)]
+    return JudgedNetworks(space, groups, [[0.5 + i for i in range(len(group))] for group in groups])
+
+
 def _made_record() -> StageRecord:
     return StageRecord(
         stage="search",
@@ -159,6 +167,7 @@ def _made_record() -> StageRecord:
 MADE: tuple[Callable[[], Typed], ...] = (
     _made_alphas,
     _made_supernet,
+    _made_judged,
     lambda: NETWORK,
     _made_selection,
     made_certificate,

@@ -46,6 +46,6 @@ def make_search(
     limit = Limit("max_macs", costs, costs.fixed + share * costliest, "MACs")
     constraint = Constraint(space, (limit,), tuple(relative_prices(space, costs)), "shifted")
     data = load_data(DataConfig(format="npz", path="data.npz", resolution=8), folder, seed)
-    chosen = {"batch_size": 12, "epochs": 3, "inner_steps": 2, "neumann_terms": 1, "alpha_lr": 0.05, **settings}
+    chosen = {"batch_size": 12, "epochs": 3, "inner_steps": 2, "neumann_terms": 1, "alpha_lr": 0.05, "paths": "mixture"}
     compute = ComputeConfig(seed=seed)
-    return Search(SearchConfig(**chosen), compute, data, skeleton, constraint, torch.device("cpu"))  # type: ignore[arg-type]
+    return Search(SearchConfig(**chosen | settings), compute, data, skeleton, constraint, torch.device("cpu"))  # type: ignore[arg-type]

@@ -91,6 +91,7 @@ def test_restored_from_any_step_it_ends_with_the_same_bits(method: str, paths: s
         second.state.restore(record)
         for ours, theirs in zip(finish(second), expected, strict=True):
             assert torch.equal(ours, theirs)
+        assert len(second.state.network_losses) == (second.state.alpha_step if paths == "fair" else 0)
 
 
 def test_fair_paths_train_one_network_at_a_time_and_judge_a_group(tmp_path: Path) -> None:
@@ -198,11 +199,22 @@ def test_collapse_to_either_end_is_noticed(tmp_path: Path) -> None:
     for operation, share in (("skip_connect", "parameter_free_share"), ("nor_conv_3x3", "costliest_share")):
         alpha = torch.zeros(6, 5)
         alpha[:, operations.index(operation)] = 20.0
-        report = report_architecture(search.constraint, [alpha])
+        report = report_architecture(search.constraint, [alpha], [alpha])
         assert report.collapse is not None and getattr(report, share) == 1.0
     alpha = torch.zeros(6, 5)
     alpha[::2, operations.index("nor_conv_3x3")] = 20.0
-    assert report_architecture(search.constraint, [alpha]).collapse is None
+    assert report_architecture(search.constraint, [alpha], [alpha]).collapse is None
+
+
+def test_a_tight_budget_is_no_collapse(tmp_path: Path) -> None:
+    """α then is for skips, and what validation says for convolutions; within the limits the costliest may be best."""
+    search, roomy = make_search(tmp_path), make_search(tmp_path, share=9.0)
+    operations = search.constraint.space.kinds[0].operations
+    skips, convolutions = torch.zeros(6, 5), torch.zeros(6, 5)
+    skips[:, operations.index("skip_connect")] = 20.0
+    convolutions[:, operations.index("nor_conv_3x3")] = 20.0
+    assert report_architecture(search.constraint, [skips], [convolutions]).collapse is None
+    assert report_architecture(roomy.constraint, [convolutions], [convolutions]).collapse is None
 
 
 def test_guards_leave_the_search_alone(tmp_path: Path) -> None:
@@ -256,4 +268,4 @@ def test_pools_count_as_operations_that_learn_nothing(tmp_path: Path) -> None:
     alpha = torch.zeros(6, 5)
     alpha[::2, operations.index("avg_pool_3x3")] = 20.0
     alpha[1::2, operations.index("skip_connect")] = 20.0
-    assert report_architecture(search.constraint, [alpha]).parameter_free_share == 1.0
+    assert report_architecture(search.constraint, [alpha], [alpha]).parameter_free_share == 1.0

@@ -1,4 +1,4 @@
-"""Short trainings and the supernet's loss, on real images."""
+"""Short trainings, on real images."""
 
 import math
 from dataclasses import replace
@@ -6,17 +6,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from pipeline.artifacts.alphas import SupernetWeights
 from pipeline.config import DataConfig
 from pipeline.data import load_data
-from pipeline.errors import UserError
 from pipeline.selection.short_training import Material, train_shortly, validation_loss
-from pipeline.selection.supernet_loss import SupernetLoss
 from pipeline.space.genotype import Genotype
 from pipeline.space.network import Network
 from pipeline.space.skeleton import Skeleton
 from pipeline.space.spaces import space_named
-from pipeline.space.supernet import Supernet
 
 
 @pytest.fixture(scope="module")
@@ -74,16 +70,3 @@ def test_validation_loss_is_the_mean_over_all_validation_images(material: Materi
         logits = network.eval().double()((pixels - mean) / std)
         expected = torch.nn.functional.cross_entropy(logits, labels)
     assert validation_loss(network.float(), material) == pytest.approx(float(expected), rel=1e-5)
-
-
-def test_supernet_weights_judge_cells(material: Material) -> None:
-    torch.manual_seed(0)
-    weights = SupernetWeights(Supernet(SKELETON).state_dict())
-    judge = SupernetLoss(SKELETON, weights, material)
-    first, second = (judge.loss(genotype_of(o)) for o in ("dil_conv_3x3", "skip_connect"))
-    assert first != second
-    assert judge.loss(genotype_of("dil_conv_3x3")) == first
-    assert 0 < first < 10
-    other = Skeleton("darts", 1, 8, 8, 10, in_channels=1)
-    with pytest.raises(UserError, match="pipeline search"):
-        SupernetLoss(other, weights, material)
