@@ -21,8 +21,8 @@ _PRESETS: dict[str, dict[str, dict[str, Any]]] = {
         "compute": {"threads": 1},  # so small a network gains little from a second one, and loses on a busy machine
         "target": {"budget_ms": 0.3, "max_noise_floor": 0.25},
         "profile": {"validate_networks": 6},
-        "search": {"channels": 4, "batch_size": 32, "epochs": 5, "allow_unvalidated": True},
-        "discretize": {"evidence_minutes": 0.5, "evidence_steps": 60},
+        "search": {"channels": 4, "inner_steps": 8, "epochs": 12, "allow_unvalidated": True},
+        "discretize": {"evidence_minutes": 0.5, "evidence_steps": 60, "evaluations": 64},
         "retrain": {
             "epochs": 12,
             "batch_size": 64,
@@ -57,7 +57,7 @@ _PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "quick": {
         "data": {"format": "folder", "path": "images", "resolution": 48, "colour": True, "augment": "crop-flip"},
         "target": {"budget_ms": 2.0},
-        "search": {"batch_size": 32, "epochs": 25},
+        "search": {"inner_steps": 8, "epochs": 40},
         "discretize": {"evidence_minutes": 8.0, "evidence_steps": 200},
         "retrain": {"epochs": 80, "holdout_share": 0.1},
     },
