@@ -17,12 +17,14 @@ from pipeline.bilevel.hypergradient import (
 )
 from pipeline.bilevel.implicit import T1T2, ConjugateGradient, ExactInverse, Neumann, OneStepUnroll
 from pipeline.bilevel.methods import DirectOnly, Method
+from pipeline.bilevel.problem import Composition
 from pipeline.bilevel.unrolled import ReverseMode, TruncatedReverse
 from pipeline.bilevel.value_function import ValueFunction
 
 __all__ = [
     "T1T2",
     "BarrierError",
+    "Composition",
     "ConjugateGradient",
     "Diagnostics",
     "DirectOnly",

@@ -11,7 +11,14 @@ from typing import Literal
 from pipeline.bilevel.errors import require_finite
 from pipeline.bilevel.methods import Method, Parts, require_not_negative, require_positive
 from pipeline.bilevel.problem import Problem
-from pipeline.bilevel.products import Difference, ExactProducts, FiniteDifferenceProducts, Products
+from pipeline.bilevel.products import (
+    Difference,
+    ExactProducts,
+    ProductKind,
+    Products,
+    make_products,
+    require_product_settings,
+)
 from pipeline.bilevel.solvers import Solution, Trace, conjugate_gradient, dense_solve, neumann
 from pipeline.bilevel.vectors import Vector, norm, scaled
 
@@ -74,27 +81,23 @@ class Neumann(ImplicitMethod):
     """x = gamma * sum_{k=0..terms} (I - gamma H)^k V_0 (eq. 8 and Appendix B).
 
     `finite_difference` takes one perturbed gradient per term (two if central), with ||epsilon V_k|| = step, 0.01 as in
-    DARTS; `step` and `difference` mean nothing to exact products.
+    DARTS; `step` and `difference` mean nothing to other products. `gauss_newton` has G in place of H and wants the
+    inner loss as a `Composition`: no negative curvature, so with gamma lambda_max < 2 the residual never exceeds 1.
     """
 
     gamma: float
     terms: int
-    products: Literal["exact", "finite_difference"] = "exact"
+    products: ProductKind = "exact"
     step: float = 1e-2
     difference: Difference = "one_sided"
 
     def __post_init__(self) -> None:
         require_positive(gamma=self.gamma, step=self.step)
         require_not_negative(terms=self.terms)
-        if self.products not in ("exact", "finite_difference"):
-            raise ValueError(f"products must be 'exact' or 'finite_difference', not {self.products!r}")
-        if self.difference not in ("one_sided", "central"):
-            raise ValueError(f"difference must be 'one_sided' or 'central', not {self.difference!r}")
+        require_product_settings(self.products, self.difference)
 
     def second_derivatives(self, problem: Problem) -> Products:
-        if self.products == "exact":
-            return ExactProducts(problem)
-        return FiniteDifferenceProducts(problem, self.step, self.difference)
+        return make_products(problem, self.products, self.step, self.difference)
 
     def solve(self, products: Products, v: Vector, diagnose: bool) -> Solution:
         return neumann(products, v, self.gamma, self.terms, with_residual=diagnose)
@@ -102,15 +105,24 @@ class Neumann(ImplicitMethod):
 
 @dataclass(frozen=True)
 class ConjugateGradient(ImplicitMethod):
-    """x = (H + damping I)^-1 V_0 by at most `steps` steps of conjugate gradient (Rajeswaran et al. in Table 4)."""
+    """x = (H + damping I)^-1 V_0 by at most `steps` steps of conjugate gradient (Rajeswaran et al. in Table 4).
+
+    With `gauss_newton` products, G in place of H, it meets no negative curvature.
+    """
 
     steps: int
     rtol: float = 1e-5
     damping: float = 0.0
+    products: Literal["exact", "gauss_newton"] = "exact"
 
     def __post_init__(self) -> None:
         require_positive(steps=self.steps)
         require_not_negative(rtol=self.rtol, damping=self.damping)
+        if self.products not in ("exact", "gauss_newton"):
+            raise ValueError(f"products must be 'exact' or 'gauss_newton', not {self.products!r}")
+
+    def second_derivatives(self, problem: Problem) -> Products:
+        return make_products(problem, self.products)
 
     def solve(self, products: Products, v: Vector, diagnose: bool) -> Solution:
         solution = conjugate_gradient(products.hessian, v, self.steps, self.rtol, self.damping)

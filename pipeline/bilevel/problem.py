@@ -20,6 +20,22 @@ Loss = Callable[[Sequence[Tensor], Sequence[Tensor]], Tensor]
 Reduce = Callable[[Vector], Vector]
 
 
+@dataclass(frozen=True)
+class Composition:
+    """A loss phi(z(w, alpha), alpha), phi convex in the outputs z: a `Loss` whose parts Gauss-Newton products can see.
+
+    phi reads the weights through z alone, so a weight decay in phi needs them among the outputs.
+    """
+
+    outputs: Callable[[Sequence[Tensor], Sequence[Tensor]], Sequence[Tensor]]
+    """(w, alpha) -> z, for instance the logits and the weights themselves."""
+    convex: Callable[[Sequence[Tensor], Sequence[Tensor]], Tensor]
+    """(z, alpha) -> phi, for instance cross entropy plus decay."""
+
+    def __call__(self, w: Sequence[Tensor], alpha: Sequence[Tensor]) -> Tensor:
+        return self.convex(self.outputs(w, alpha), alpha)
+
+
 class Pair(NamedTuple):
     """A vector in the space of w beside one in the space of alpha."""
 

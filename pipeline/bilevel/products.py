@@ -5,14 +5,17 @@ All of them are the derivative of one gradient: d/de grad L1(w + e v, alpha) at 
 """
 
 from abc import ABC, abstractmethod
-from typing import Literal
+from typing import Literal, get_args
+
+import torch
 
 from pipeline.bilevel.differentiation import TwiceDifferentiable
 from pipeline.bilevel.errors import StepTooSmallError
-from pipeline.bilevel.problem import Pair, Problem, differentiate, preserved
+from pipeline.bilevel.problem import Composition, Pair, Problem, differentiate, preserved
 from pipeline.bilevel.vectors import Vector, add, norm, zeros_like
 
 Difference = Literal["one_sided", "central"]
+ProductKind = Literal["exact", "finite_difference", "gauss_newton"]
 
 LARGEST_ROUNDING = 0.5  # of a step, before it counts as lost in the weights
 
@@ -96,3 +99,56 @@ class FiniteDifferenceProducts(Products):
             if lost > LARGEST_ROUNDING * self.step:
                 raise StepTooSmallError(f"a step of norm {self.step:g} is lost in the rounding of w; use a larger one")
             return problem.gradient(problem.inner, part)
+
+
+class GaussNewtonProducts(Products):
+    """G = J^T phi'' J in place of H, for L1 = phi(z(w, alpha), alpha): positive semidefinite where phi is convex.
+
+    J = dz/dw. G is H without the curvature of z, and H itself where z is linear in w. For cross entropy over logits
+    phi'' = (diag p - p p^T) / images, so G is the Fisher information of the predicted labels, and a weight decay adds
+    itself, as the weights are outputs too. M stays exact. With g = phi'(z, alpha), taken for constant in J^T g,
+
+        J v = d(v . J^T g)/dg
+        G v = d(J v . phi'(z, alpha))/dw
+        M v = d(J v . phi'(z, alpha))/dalpha + d(v . J^T g)/dalpha
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        inner = problem.inner
+        if not isinstance(inner, Composition):
+            raise ValueError("Gauss-Newton products need the inner loss as a Composition")
+        with TwiceDifferentiable(), preserved(problem.buffers), torch.enable_grad():
+            # views, so that weights among the outputs are told from the weights that other outputs depend on
+            outputs = [z.view_as(z) for z in inner.outputs(problem.w, problem.alpha)]
+            self.slopes = differentiate([inner.convex(outputs, problem.alpha)], outputs, create_graph=True)
+            self.held = [slope.detach().requires_grad_() for slope in self.slopes]
+            self.gradient = differentiate(outputs, problem.w, self.held, create_graph=True)
+
+    def inner_gradient(self) -> Vector:
+        return [g.detach() for g in self.gradient]
+
+    def derivative(self, v: Vector, part: slice) -> Vector:
+        tensors, first_alpha = self.problem.tensors, len(self.problem.w)
+        alphas = [tensors[i] for i in range(len(tensors))[part] if i >= first_alpha]
+        joint = differentiate(self.gradient, [*self.held, *alphas], v, retain_graph=True)
+        along, explicit = joint[: len(self.held)], joint[len(self.held) :]
+        curved = differentiate(self.slopes, tensors[part], along, retain_graph=True)
+        weights = len(curved) - len(alphas)
+        return [*curved[:weights], *add(curved[weights:], explicit)]
+
+
+def require_product_settings(kind: str, difference: str) -> None:
+    """ValueError for a kind of products or differences that does not exist."""
+    for name, value, known in (("products", kind, ProductKind), ("difference", difference, Difference)):
+        if value not in get_args(known):
+            raise ValueError(f"{name} must be one of {', '.join(map(repr, get_args(known)))}, not {value!r}")
+
+
+def make_products(
+    problem: Problem, kind: ProductKind, step: float = 1e-2, difference: Difference = "one_sided"
+) -> Products:
+    """Products of that kind at the present weights; `step` and `difference` are those of finite differences."""
+    if kind == "finite_difference":
+        return FiniteDifferenceProducts(problem, step, difference)
+    return GaussNewtonProducts(problem) if kind == "gauss_newton" else ExactProducts(problem)

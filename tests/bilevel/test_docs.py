@@ -14,7 +14,7 @@ EXAMPLES = [(title, code) for title, text in SECTIONS for code in re.findall(r"`
 
 
 def test_all_examples_are_found() -> None:
-    assert len(EXAMPLES) == PAGE.count("```python") == 4
+    assert len(EXAMPLES) == PAGE.count("```python") == 5
 
 
 @pytest.mark.parametrize(("title", "code"), EXAMPLES, ids=[title for title, _ in EXAMPLES])

@@ -1,82 +1,19 @@
 """Products on a small convolutional network against dense torch.func matrices and against curvlinops."""
 
-from collections.abc import Sequence
-
 import pytest
 import torch
 from curvlinops import CGInverseLinearOperator, HessianLinearOperator, NeumannInverseLinearOperator
 from curvlinops._torch_base import PyTorchLinearOperator
 from curvlinops.examples import IdentityLinearOperator
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from pipeline.bilevel import ConjugateGradient, ExactInverse, Method, Neumann, hypergradient_with_diagnostics
 from pipeline.bilevel.problem import Problem
 from pipeline.bilevel.products import ExactProducts, FiniteDifferenceProducts, Products
+from tests.bilevel.mixture import ALPHA, DECAY, NET, TRAIN, W, dense, like_w, outer_gradient, train_loss, valid_loss
 from tests.bilevel.problems import DOUBLE, flat, random
 
 GAMMA = 0.1
-DECAY = 0.05
-
-
-class Mixture(nn.Module):
-    """Two convolutions weighted by softmax(alpha), CELU, pooling and a classifier: a supernet in small, smooth."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        torch.manual_seed(0)
-        self.alpha = nn.Parameter(random(2, seed=1))
-        self.narrow = nn.Conv2d(2, 3, 1)
-        self.wide = nn.Conv2d(2, 3, 3, padding=1, bias=False)
-        self.head = nn.Linear(3, 4)
-        self.double()
-
-    def forward(self, x: Tensor) -> Tensor:
-        weights = self.alpha.softmax(0)
-        mixed = nn.functional.celu(weights[0] * self.narrow(x) + weights[1] * self.wide(x))
-        return self.head(mixed.mean((2, 3)))
-
-
-NET = Mixture()
-NAMES = [name for name, _ in NET.named_parameters() if name != "alpha"]
-W = [p for name, p in NET.named_parameters() if name != "alpha"]
-ALPHA = [NET.alpha]
-TRAIN = (random(6, 2, 4, 4, seed=2), torch.tensor([0, 1, 2, 3, 0, 1]))
-VALID = (random(6, 2, 4, 4, seed=3), torch.tensor([3, 2, 1, 0, 3, 2]))
-
-
-def decay(w: Sequence[Tensor]) -> Tensor:
-    return DECAY / 2 * (flat(w) ** 2).sum()
-
-
-def train_loss(w: Sequence[Tensor], alpha: Sequence[Tensor]) -> Tensor:
-    """Closes over the network, as the search does."""
-    return nn.functional.cross_entropy(NET(TRAIN[0]), TRAIN[1]) + decay(W)
-
-
-def valid_loss(w: Sequence[Tensor], alpha: Sequence[Tensor]) -> Tensor:
-    """Honours its arguments."""
-    logits = functional_call(NET, {**dict(zip(NAMES, w, strict=True)), "alpha": alpha[0]}, (VALID[0],))
-    return nn.functional.cross_entropy(logits, VALID[1])
-
-
-def dense() -> tuple[Tensor, Tensor]:
-    """H and M from torch.func.hessian of the loss of (w, alpha) as one vector."""
-    sizes = [p.numel() for p in W]
-
-    def loss(both: Tensor) -> Tensor:
-        parts = both[:-2].split(sizes)
-        values = {n: part.reshape(p.shape) for n, part, p in zip(NAMES, parts, W, strict=True)}
-        logits = functional_call(NET, {**values, "alpha": both[-2:]}, (TRAIN[0],))
-        return nn.functional.cross_entropy(logits, TRAIN[1]) + DECAY / 2 * (both[:-2] ** 2).sum()
-
-    whole = torch.func.hessian(loss)(flat([*W, *ALPHA]).detach())
-    return whole[:-2, :-2], whole[-2:, :-2]
-
-
-def like_w(column: Tensor) -> list[Tensor]:
-    parts = column.split([p.numel() for p in W])
-    return [part.reshape(p.shape) for part, p in zip(parts, W, strict=True)]
 
 
 def problem() -> Problem:
@@ -143,10 +80,6 @@ def test_exact_products_agree_with_curvlinops() -> None:
     theirs = witness() @ joint(v)
     torch.testing.assert_close(flat(products.hessian(like_w(v))), theirs[2:] + DECAY * v, rtol=0, atol=1e-12)
     torch.testing.assert_close(flat(products.mixed(like_w(v))), theirs[:2], rtol=0, atol=1e-12)
-
-
-def outer_gradient() -> Tensor:
-    return flat(torch.autograd.grad(valid_loss(W, ALPHA), W))
 
 
 def decayed(damping: float = 0.0) -> PyTorchLinearOperator:

@@ -33,6 +33,7 @@ METHODS: list[Method] = [
     Neumann(0.01, 2, products="finite_difference", step=1e-3, difference="central"),
     ConjugateGradient(steps=3, damping=5.0),
     ReverseMode(0.01, 3),
+    ReverseMode(0.01, 1, products="finite_difference", step=1e-3, difference="central"),
     TruncatedReverse(0.01, 3, 2),
     ValueFunction(0.01, 2, tau=0.5, theta=0.1, mu1=0.1, mu2=1.0),
     ValueFunction(0.01, 2, tau=0.5, theta=0.1, mu1=0.1, mu2="adaptive"),

@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from pipeline.bilevel import (
+    Neumann,
     NonFiniteError,
     ReverseMode,
     TruncatedReverse,
@@ -32,6 +33,23 @@ def test_reverse_mode_is_autograd_through_the_loop(steps: int) -> None:
     p = Curved()
     found = flat(hypergradient(p.inner, p.outer, p.w, p.alpha, ReverseMode(GAMMA, steps)))
     torch.testing.assert_close(found, unroll(p, steps, last=steps), rtol=0, atol=1e-10)
+
+
+def test_one_step_with_central_differences_is_darts() -> None:
+    """Eq. 7 and 8 of DARTS by hand: all outer gradients at w', the differences around w."""
+    p = Curved()
+    alpha, w = [a.detach().clone().requires_grad_() for a in p.alpha], flat(p.w).detach().requires_grad_()
+    moved = (w - GAMMA * torch.autograd.grad(p.inner([w], alpha), w)[0]).detach().requires_grad_()
+    v, *direct = torch.autograd.grad(p.outer([moved], alpha), [moved, *alpha])
+    epsilon = 1e-3 / v.norm()
+    ahead, behind = (flat(torch.autograd.grad(p.inner([w + e * v], alpha), alpha)) for e in (epsilon, -epsilon))
+    expected = flat(direct) - GAMMA * (ahead - behind) / (2 * epsilon)
+    method = ReverseMode(GAMMA, 1, "finite_difference", 1e-3, "central")
+    found = flat(hypergradient(p.inner, p.outer, p.w, p.alpha, method))
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
+    torch.testing.assert_close(found, unroll(p, 1, last=1), rtol=0, atol=1e-6)
+    at_w = flat(hypergradient(p.inner, p.outer, p.w, p.alpha, Neumann(GAMMA, 0)))
+    assert (found - at_w).norm() > 0.01 * found.norm()
 
 
 @pytest.mark.parametrize("last", [1, 2, 5])
