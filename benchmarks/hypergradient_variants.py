@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from pipeline.bilevel import (
+    Composition,
     ConjugateGradient,
     Method,
     Neumann,
@@ -36,12 +37,16 @@ class Search:
         self.images = [torch.randn(shape).to(memory_format=layout) for _ in range(2)]
         self.labels = [torch.randint(10, (options.batch,)) for _ in range(2)]
 
-    def loss(self, batch: int) -> Tensor:
-        logits = self.net(self.images[batch], [a.softmax(-1) for a in self.alpha])
-        return nn.functional.cross_entropy(logits, self.labels[batch])
+        self.inner = Composition(
+            lambda w, alpha: [self.logits(0)], lambda z, alpha: nn.functional.cross_entropy(z[0], self.labels[0])
+        )
 
-    def inner(self, w: Sequence[Tensor], alpha: Sequence[Tensor]) -> Tensor:
-        return self.loss(0)
+    def logits(self, batch: int) -> Tensor:
+        logits: Tensor = self.net(self.images[batch], [a.softmax(-1) for a in self.alpha])
+        return logits
+
+    def loss(self, batch: int) -> Tensor:
+        return nn.functional.cross_entropy(self.logits(batch), self.labels[batch])
 
     def outer(self, w: Sequence[Tensor], alpha: Sequence[Tensor]) -> Tensor:
         return self.loss(1)
@@ -92,6 +97,8 @@ class Search:
             "central": lambda: self.compute(Neumann(GAMMA, k, "finite_difference", difference="central")),
             "exact": lambda: self.compute(Neumann(GAMMA, k)),
             "exact+diagnostics": lambda: self.diagnose(Neumann(GAMMA, k)),
+            "gauss_newton": lambda: self.compute(Neumann(GAMMA, k, "gauss_newton")),
+            "gauss_newton+diagnostics": lambda: self.diagnose(Neumann(GAMMA, k, "gauss_newton")),
             "textbook": lambda: self.textbook(k),
             "cg": lambda: self.compute(ConjugateGradient(steps=k, rtol=0.0, damping=1e4)),
             "reverse": lambda: self.compute(ReverseMode(GAMMA, k)),
