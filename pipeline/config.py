@@ -156,8 +156,9 @@ class SearchConfig(Section):
     paths: Literal["fair", "mixture"] = "fair"
     """fair: a weight step trains one network, an architecture step judges a group that has each operation once per
     edge; mixture: every step runs all operations, weighted (DARTS), three times dearer per weight step."""
-    products: Literal["exact", "finite_difference"] = "finite_difference"
-    """Hessian products by double backward, or by differences of gradients (cheaper)."""
+    products: Literal["exact", "finite_difference", "gauss_newton"] = "finite_difference"
+    """Second derivatives by double backward (exact), by differences of gradients (half the cost, rough on ReLU), or
+    with the Gauss-Newton matrix for the Hessian: never negative curvature, as dear as exact ones."""
     gamma: NonNegative = 0.0
     """Step of the Neumann series (bvfim: of its descents); 0 takes the current weight learning rate."""
     barrier_steps: Count = 3

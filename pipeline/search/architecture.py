@@ -1,4 +1,8 @@
-"""The architecture's gradient in a search: the method in use, a smaller γ where it diverges, and a check of it."""
+"""The architecture's gradient in a search: the method in use, its fallbacks, and a check of it.
+
+Where the solve diverges, γ is halved. Where it ends with a residual ‖V₀ − H x‖ / ‖V₀‖ ≥ 1, no nearer than x = 0, the
+indirect part is worse than none and the step takes the first-order gradient.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +16,6 @@ from pipeline.bilevel import (
     HypergradientError,
     HypergradientResult,
     Method,
-    hypergradient,
     hypergradient_with_diagnostics,
 )
 from pipeline.config import SearchConfig
@@ -20,7 +23,7 @@ from pipeline.data import Batch
 from pipeline.errors import PromiseBroken
 from pipeline.resumable.ranks import average
 from pipeline.search.losses import Judged, Losses
-from pipeline.search.methods import Progress, make_method, reference_method
+from pipeline.search.methods import Progress, make_method, misses_solution, reference_method
 from pipeline.space.genotype import Genotype
 
 Loss = Callable[[Sequence[Tensor], Sequence[Tensor]], Tensor]
@@ -41,7 +44,9 @@ class ArchitectureGradient(NamedTuple):
     network_losses: list[float]
     gamma: float
     halvings: int
-    diagnostics: Diagnostics | None
+    is_first_order: bool
+    """Whether the direct part stands alone, because the solve ended no nearer than it began."""
+    diagnostics: Diagnostics
 
 
 @dataclass(frozen=True)
@@ -68,20 +73,18 @@ class ArchitectureGradients:
         """Those on the present paths: the losses do not depend on others, whose part of every term would be zero."""
         return list(self.losses.supernet.parameters_on(self.losses.paths))
 
-    def compute(
-        self, pair: BatchPair, penalty: float, rate: float, diagnose: bool, progress: Progress
-    ) -> ArchitectureGradient:
+    def compute(self, pair: BatchPair, penalty: float, rate: float, progress: Progress) -> ArchitectureGradient:
         """At the configured γ (0: the learning rate) or the first half, quarter, … at which the solve stays bounded."""
         gamma = self.config.gamma or rate
         for halvings in range(_ATTEMPTS):
             try:
-                return self._compute_at(gamma / 2**halvings, halvings, pair, penalty, diagnose, progress)
+                return self._compute_at(gamma / 2**halvings, halvings, pair, penalty, progress)
             except HypergradientError as error:
                 reason = str(error)
         raise SearchDiverged(f"the hypergradient failed {_ATTEMPTS} times in a row: {reason}")
 
     def _compute_at(
-        self, gamma: float, halvings: int, pair: BatchPair, penalty: float, diagnose: bool, progress: Progress
+        self, gamma: float, halvings: int, pair: BatchPair, penalty: float, progress: Progress
     ) -> ArchitectureGradient:
         seen: list[Judged] = []
 
@@ -89,23 +92,15 @@ class ArchitectureGradients:
             seen.append(self.losses.judge(pair.validation, self.alphas, pair.networks))
             return seen[-1].loss
 
-        method, diagnostics = make_method(self.config, gamma, progress), None
-        if diagnose:
-            result = self._diagnosed(pair, outer, method)
-            gradient, diagnostics = result.gradient, result.diagnostics
-        else:
-            gradient = hypergradient(
-                self._inner(pair),
-                outer,
-                self.weights,
-                self.alphas,
-                method,
-                reduce=average,
-                buffers=self.buffers,
-            )
+        method = make_method(self.config, gamma, progress)
+        result = self._hypergradient(pair, outer, method)
+        missed = misses_solution(method, result.diagnostics)
+        gradient = result.direct if missed else result.gradient
         loss, each = average([part.detach() for part in seen[-1]])
         added = self._penalty_gradient(float(loss), penalty)
-        return ArchitectureGradient(list(gradient), added, float(loss), each.tolist(), gamma, halvings, diagnostics)
+        return ArchitectureGradient(
+            gradient, added, float(loss), each.tolist(), gamma, halvings, missed, result.diagnostics
+        )
 
     def _penalty_gradient(self, validation_loss: float, penalty: float) -> list[Tensor]:
         """What the second factor of the objective adds: it does not depend on the weights."""
@@ -115,13 +110,10 @@ class ArchitectureGradients:
             return [torch.zeros_like(alpha) for alpha in self.alphas]
         return list(torch.autograd.grad(objective, self.alphas, allow_unused=True, materialize_grads=True))
 
-    def _inner(self, pair: BatchPair) -> Loss:
-        """The bilevel library writes perturbed weights into the supernet's own, so its arguments can be left unread."""
-        return lambda w, alpha: self.losses.inner(pair.train, self.alphas, pair.networks)
-
-    def _diagnosed(self, pair: BatchPair, outer: Loss, method: Method) -> HypergradientResult:
+    def _hypergradient(self, pair: BatchPair, outer: Loss, method: Method) -> HypergradientResult:
+        inner = self.losses.inner(pair.train, self.alphas, pair.networks)
         return hypergradient_with_diagnostics(
-            self._inner(pair), outer, self.weights, self.alphas, method, reduce=average, buffers=self.buffers
+            inner, outer, self.weights, self.alphas, method, reduce=average, buffers=self.buffers
         )
 
     def check(self, pair: BatchPair, rate: float) -> float | None:
@@ -143,7 +135,7 @@ class ArchitectureGradients:
 
         try:
             used, reference = (
-                torch.cat([part.flatten() for part in self._diagnosed(few, outer, method).indirect])
+                torch.cat([part.flatten() for part in self._hypergradient(few, outer, method).indirect])
                 for method in (make_method(self.config, gamma), compared_with)
             )
         except HypergradientError:

@@ -52,7 +52,8 @@ class StepReport:
             "weight_lr": self.weight_lr,
             "gamma": found.gamma,
             "gamma_halvings": found.halvings,
-            **({"hypergradient": asdict(found.diagnostics)} if found.diagnostics else {}),
+            "first_order_fallback": found.is_first_order,
+            "hypergradient": asdict(found.diagnostics),
         }
 
 
@@ -62,6 +63,8 @@ class EpochReport:
 
     epoch: int
     log_objective: float
+    first_order_fallbacks: int
+    """Architecture steps so far whose solve missed, so that they took the first-order gradient."""
     architecture: ArchitectureReport
     gap: Gap
 
@@ -71,6 +74,7 @@ class EpochReport:
         return {
             "epoch": self.epoch,
             "log_objective": self.log_objective,
+            "first_order_fallbacks": self.first_order_fallbacks,
             **self.architecture.record(),
             **gap,
             "discretization_gap": drop,
@@ -192,9 +196,8 @@ class Search:
         state, limits = self.state, self.constraint.limits
         validation_batch = self.losses.prepare(self.validation.batch(state.alpha_step))
         pair = BatchPair(train_batch, validation_batch, self._group(_JUDGED, state.alpha_step))
-        first_of_epoch = (state.step - self.inner_steps - 1) // self.train.per_epoch < epoch
         progress = Progress(state.alpha_step, sum(state.losses) / len(state.losses))
-        found = self.gradients.compute(pair, state.penalty, rate, diagnose=first_of_epoch, progress=progress)
+        found = self.gradients.compute(pair, state.penalty, rate, progress)
         for alpha, plain, part, added in zip(
             state.alphas, state.unpenalized, found.gradient, found.penalty, strict=True
         ):
@@ -202,6 +205,7 @@ class Search:
         state.alpha_optimizer.step()
         state.alpha_optimizer.zero_grad(set_to_none=True)
         state.alpha_step += 1
+        state.first_order_fallbacks += found.is_first_order
         if found.network_losses:
             state.network_losses.append(found.network_losses)
         with torch.no_grad():
@@ -232,7 +236,7 @@ class Search:
         if ended >= self.warmup_epochs and (state.best is None or objective < state.best.log_objective):
             state.best = Best(objective, ended, [alpha.clone() for alpha in detached], state.copy_unpenalized())
         state.collapsed_epochs = state.collapsed_epochs + 1 if architecture.collapse else 0
-        return EpochReport(ended, objective, architecture, gap)
+        return EpochReport(ended, objective, state.first_order_fallbacks, architecture, gap)
 
     def check_hypergradient(self) -> float | None:
         """The cosine of the indirect part with the reference's, at the present state."""

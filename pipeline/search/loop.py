@@ -70,7 +70,12 @@ def run_search(search: Search, files: SearchFiles, config_hash: str, checkpoint_
 
 
 def _conclude(search: Search, reason: str | None) -> SearchResult:
-    best = search.state.best
+    best, fallbacks = search.state.best, search.state.first_order_fallbacks
+    if fallbacks:
+        say(
+            f"search: {fallbacks} of {search.state.alpha_step} architecture steps took the first-order gradient: the "
+            "implicit solve ended no nearer than it began (residual ≥ 1); try [search] products = 'gauss_newton'"
+        )
     if reason is None or best is None:
         alphas = [alpha.detach().clone() for alpha in search.state.alphas]
         return SearchResult(alphas, search.state.copy_unpenalized(), search.config.epochs - 1, reason)

@@ -1,13 +1,13 @@
 """The two losses of the bilevel problem, as functions of a batch and the supernet's present state."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from pipeline.bilevel import Composition
 from pipeline.data import Batch
 from pipeline.data.normalization import Normalization
 from pipeline.search.expectation import expected_loss, log_chances
@@ -57,22 +57,37 @@ class Losses:
 
     def judge(self, batch: Batch, alphas: Sequence[Tensor], networks: Sequence[Genotype] = ()) -> Judged:
         """The same, with the networks' own losses."""
-        prices, scale = self.constraint.prices, self.constraint.scale
-        if not networks:
-            weights = edge_weights(alphas, prices, scale)
-            loss = self._loss(batch, lambda images: self.supernet(images, weights, self.paths))
-            return Judged(loss, loss.new_zeros(0))
-        each = torch.stack([self._loss(batch, partial(self.supernet.run, genotype=network)) for network in networks])
-        chances = log_chances(self.supernet.space, alphas, prices, scale, networks)
-        return Judged(expected_loss(each, chances), each)
+        return self._judge(self._logits(batch, alphas, networks), batch, alphas, networks)
 
-    def _loss(self, batch: Batch, classify: Callable[[Tensor], Tensor]) -> Tensor:
-        """Mixed precision on CUDA."""
+    def inner(self, batch: Batch, alphas: Sequence[Tensor], networks: Sequence[Genotype] = ()) -> Composition:
+        """What the weights minimize: L_train + decay / 2 · ‖w‖², a convex function of the logits and the weights.
+
+        The bilevel library writes perturbed weights into the supernet's own, so its arguments can be left unread.
+        """
+
+        def outputs(w: Sequence[Tensor], alpha: Sequence[Tensor]) -> list[Tensor]:
+            return [*self._logits(batch, alphas, networks), *self.supernet.parameters()]
+
+        def convex(z: Sequence[Tensor], alpha: Sequence[Tensor]) -> Tensor:
+            judged = max(1, len(networks))
+            squares = torch.stack([weight.square().sum() for weight in z[judged:]]).sum()
+            return self._judge(z[:judged], batch, alphas, networks).loss + self.weight_decay / 2 * squares
+
+        return Composition(outputs, convex)
+
+    def _logits(self, batch: Batch, alphas: Sequence[Tensor], networks: Sequence[Genotype]) -> list[Tensor]:
+        """Of the mixture, or of every network; mixed precision on CUDA."""
         with torch.autocast(self.device.type, enabled=self.device.type == "cuda"):
-            logits = classify(batch.images)
-        return nn.functional.cross_entropy(logits.float(), batch.labels)
+            if networks:
+                return [self.supernet.run(batch.images, network).float() for network in networks]
+            weights = edge_weights(alphas, self.constraint.prices, self.constraint.scale)
+            return [self.supernet(batch.images, weights, self.paths).float()]
 
-    def inner(self, batch: Batch, alphas: Sequence[Tensor], networks: Sequence[Genotype] = ()) -> Tensor:
-        """What the weights minimize: L_train + decay / 2 · ‖w‖²."""
-        squares = torch.stack([weight.square().sum() for weight in self.supernet.parameters()]).sum()
-        return self.cross_entropy(batch, alphas, networks) + self.weight_decay / 2 * squares
+    def _judge(
+        self, logits: Sequence[Tensor], batch: Batch, alphas: Sequence[Tensor], networks: Sequence[Genotype]
+    ) -> Judged:
+        each = torch.stack([nn.functional.cross_entropy(one, batch.labels) for one in logits])
+        if not networks:
+            return Judged(each[0], each[:0])
+        chances = log_chances(self.supernet.space, alphas, self.constraint.prices, self.constraint.scale, networks)
+        return Judged(expected_loss(each, chances), each)

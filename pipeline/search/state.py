@@ -40,6 +40,7 @@ class SearchState:
     penalty: float
     step: int = 0
     alpha_step: int = 0
+    first_order_fallbacks: int = 0
     collapsed_epochs: int = 0
     best: Best | None = None
     losses: list[float] = field(default_factory=list)
@@ -70,6 +71,7 @@ class SearchState:
             "penalty": self.penalty,
             "step": self.step,
             "alpha_step": self.alpha_step,
+            "first_order_fallbacks": self.first_order_fallbacks,
             "collapsed_epochs": self.collapsed_epochs,
             "losses": list(self.losses),
             "network_losses": torch.tensor(self.network_losses),
@@ -93,6 +95,7 @@ class SearchState:
         self.weight_optimizer.load_state_dict(record["weight_optimizer"])
         self.alpha_optimizer.load_state_dict(record["alpha_optimizer"])
         self.penalty, self.step, self.alpha_step = record["penalty"], record["step"], record["alpha_step"]
+        self.first_order_fallbacks = record["first_order_fallbacks"]
         self.collapsed_epochs, self.losses = record["collapsed_epochs"], list(record["losses"])
         self.network_losses = record["network_losses"].tolist()
         self.best = None if record["best"] is None else Best(**record["best"])

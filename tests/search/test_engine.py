@@ -6,7 +6,7 @@ from typing import Any, get_args
 import pytest
 import torch
 
-from pipeline.bilevel import hypergradient
+from pipeline.bilevel import Neumann, hypergradient
 from pipeline.config import Method
 from pipeline.errors import UserError
 from pipeline.resumable.history import read_history
@@ -15,7 +15,6 @@ from pipeline.search.engine import Search
 from pipeline.search.expectation import draw_fair_group
 from pipeline.search.guards import report_architecture
 from pipeline.search.loop import SearchFiles, run_search
-from pipeline.search.methods import make_method
 from tests.search.problem import make_search
 
 
@@ -31,10 +30,12 @@ def finish(search: Search) -> list[torch.Tensor]:
 
 def test_one_round_is_algorithm_1(tmp_path: Path) -> None:
     """T = 2 SGD steps and one Adam step along eq. 9, repeated here with plain torch on a second copy."""
-    search, oracle = (make_search(tmp_path, share=0.2, weight_lr=0.1, weight_decay=0.2) for _ in range(2))
+    search, oracle = (
+        make_search(tmp_path, share=0.2, seed=3, weight_lr=0.1, weight_decay=0.2, gamma=1e-3) for _ in range(2)
+    )
     search.advance()
     report = search.advance()
-    assert report is not None
+    assert report is not None and not report.gradient.is_first_order
 
     losses, state = oracle.losses, oracle.state
     weights = list(losses.supernet.parameters())
@@ -53,7 +54,7 @@ def test_one_round_is_algorithm_1(tmp_path: Path) -> None:
         lambda w, a: oracle.constraint.penalize(losses.cross_entropy(validation, state.alphas), state.alphas, 1.0),
         weights,
         state.alphas,
-        make_method(oracle.config, float(rate)),
+        Neumann(1e-3, 1, "finite_difference", step=0.1),
         buffers=list(losses.supernet.buffers()),
     )
     for part, added, theirs in zip(report.gradient.gradient, report.gradient.penalty, gradient, strict=True):
@@ -121,6 +122,28 @@ def test_fair_paths_train_one_network_at_a_time_and_judge_a_group(tmp_path: Path
     (found,) = (losses.supernet.run(validation.images, network) for network in group[:1])
     alone = torch.nn.functional.cross_entropy(found, validation.labels)
     torch.testing.assert_close(losses.cross_entropy(validation, state.alphas, group[:1]), alone)
+
+
+def test_a_solve_that_misses_gives_way_to_the_first_order_gradient(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings: dict[str, Any] = {"seed": 3, "weight_lr": 0.1, "weight_decay": 0.2, "epochs": 1}
+    missed, solved = make_search(tmp_path, gamma=0.1, **settings), make_search(tmp_path, gamma=1e-3, **settings)
+    direct = make_search(tmp_path, method="first-order", **settings)
+    steps = [[search.advance() for _ in range(2)][-1] for search in (missed, solved, direct)]
+    found = [step.gradient for step in steps if step is not None]
+    assert found[0].diagnostics.residual is not None and found[0].diagnostics.residual >= 1
+    assert [one.is_first_order for one in found] == [True, False, False]
+    assert torch.equal(found[0].gradient[0], found[2].gradient[0])
+    assert not torch.allclose(found[1].gradient[0], found[2].gradient[0], rtol=1e-4)
+    run_search(missed, files(tmp_path), "hash", 1e9)
+    entries = read_history(tmp_path / "history.jsonl")
+    fallbacks = 1 + sum(entry.get("first_order_fallback", 0) for entry in entries)  # one before the history began
+    assert [e["first_order_fallbacks"] for e in entries if "first_order_fallbacks" in e] == [fallbacks]
+    said = capsys.readouterr().err
+    assert f"{fallbacks} of {missed.state.alpha_step} architecture steps took the first-order" in said.replace(
+        "\n", " "
+    )
 
 
 def test_seeds_matter(tmp_path: Path) -> None:
