@@ -145,10 +145,15 @@ class SearchConfig(Section):
     """Cells of the supernet."""
     channels: Count = 8
     """Channels of its first cell."""
+    resolution: CountOrZero = 0
+    """Pixels a side that the supernet and short trainings see, fewer being faster; 0 for those of [data]. Latency is
+    always that of the deployed network at [data] resolution."""
     epochs: Count = 12
     """Passes over the training half."""
     batch_size: Count = 32
     """Images per step, training and validation alike."""
+    validation_batches: Count = 1
+    """Validation batches that an architecture step judges by, together; more of them, less noise."""
     inner_steps: Count = 16
     """T: weight steps between two architecture steps."""
     neumann_terms: CountOrZero = 2

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 WHITE = 255.0
 
@@ -14,13 +15,25 @@ def to_floats(images: Tensor) -> Tensor:
 
 
 class Normalization:
-    """(x − mean) / std per channel for pixels in 0…1, in the memory format of the network."""
+    """(x − mean) / std per channel for pixels in 0…1, in the memory format of the network.
+
+    With a `resolution` images are shrunk to so many pixels, each the mean of those it covers; 0 leaves them.
+    """
 
     def __init__(
-        self, mean: Sequence[float], std: Sequence[float], device: torch.device | str, channels_last: bool
+        self,
+        mean: Sequence[float],
+        std: Sequence[float],
+        device: torch.device | str,
+        channels_last: bool,
+        resolution: int = 0,
     ) -> None:
         self.mean, self.std = (torch.tensor(values, device=device).view(1, -1, 1, 1) for values in (mean, std))
         self.format = torch.channels_last if channels_last else torch.contiguous_format
+        self.resolution = resolution
 
     def __call__(self, images: Tensor) -> Tensor:
-        return ((images - self.mean) / self.std).contiguous(memory_format=self.format)
+        images = (images - self.mean) / self.std
+        if self.resolution and self.resolution != images.shape[-1]:
+            images = functional.interpolate(images, size=self.resolution, mode="area")
+        return images.contiguous(memory_format=self.format)

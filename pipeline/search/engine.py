@@ -113,7 +113,7 @@ class Search:
         self.warmup_epochs = int(config.warmup_share * config.epochs)
         alpha_steps = (self.total_steps - self.warmup_epochs * self.train.per_epoch) // self.inner_steps
         self.state: SearchState = start_state(config, supernet, compute.seed, alpha_steps)
-        normalize = Normalization(data.mean, data.std, device, compute.channels_last)
+        normalize = Normalization(data.mean, data.std, device, compute.channels_last, skeleton.resolution)
         self.losses = Losses(supernet, constraint, config.weight_decay, normalize)
         self.gradients = ArchitectureGradients(config, self.losses, self.state.alphas)
 
@@ -192,10 +192,16 @@ class Search:
             )
         return value
 
+    def _judging_batch(self) -> Batch:
+        """The validation batches of the present architecture step as one."""
+        count = self.config.validation_batches
+        drawn = [self.validation.batch(count * self.state.alpha_step + i) for i in range(count)]
+        images, labels = (torch.cat(parts) for parts in zip(*((one.images, one.labels) for one in drawn), strict=True))
+        return self.losses.prepare(Batch(images, labels))
+
     def _step_architecture(self, train_batch: Batch, epoch: int, rate: float) -> StepReport:
         state, limits = self.state, self.constraint.limits
-        validation_batch = self.losses.prepare(self.validation.batch(state.alpha_step))
-        pair = BatchPair(train_batch, validation_batch, self._group(_JUDGED, state.alpha_step))
+        pair = BatchPair(train_batch, self._judging_batch(), self._group(_JUDGED, state.alpha_step))
         progress = Progress(state.alpha_step, sum(state.losses) / len(state.losses))
         found = self.gradients.compute(pair, state.penalty, rate, progress)
         for alpha, plain, part, added in zip(

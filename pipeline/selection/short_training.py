@@ -53,11 +53,9 @@ class Material:
         return map(self._prepare, islice(source, math.ceil(images / self.batch_size)))
 
     def _prepare(self, batch: Batch) -> Batch:
-        images = Normalization(self.data.mean, self.data.std, self.device, channels_last=False)(batch.images)
-        if self.resolution and self.resolution != images.shape[-1]:
-            images = functional.interpolate(images, size=self.resolution, mode="area")
         # with channels_last a training step takes two thirds of the time on a CPU
-        return Batch(images.contiguous(memory_format=torch.channels_last), batch.labels)
+        normalize = Normalization(self.data.mean, self.data.std, self.device, True, self.resolution)
+        return Batch(normalize(batch.images), batch.labels)
 
 
 def train_shortly(skeleton: Skeleton, genotype: Genotype, material: Material, steps: int) -> float:

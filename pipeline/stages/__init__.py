@@ -57,7 +57,15 @@ _SPACE = (
     "discretize.channels_grid",
 )
 # what short trainings and the proxies look at
-_EVIDENCE = ("compute", "data.augment", "search.batch_size", "search.weight_lr", "search.cells", "search.channels")
+_EVIDENCE = (
+    "compute",
+    "data.augment",
+    "search.batch_size",
+    "search.weight_lr",
+    "search.cells",
+    "search.channels",
+    "search.resolution",
+)
 _LIMITS = (
     "target.budget_ms",
     "target.percentile",

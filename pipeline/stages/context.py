@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import torch
 
     from pipeline.data import ImageData
-    from pipeline.space.skeleton import Skeleton
+    from pipeline.space.skeleton import Skeleton, Stem
 
 _A = TypeVar("_A", bound=Typed)
 
@@ -50,8 +50,16 @@ class Context:
 
     @cached_property
     def search_skeleton(self) -> "Skeleton":
-        """The network that is searched in."""
-        return self._skeleton(self.config.search.cells, self.config.search.channels)
+        """The network that is searched in: with the stem of the one that is deployed, on images of its own size."""
+        search, data = self.config.search, self.config.data
+        if search.resolution > data.resolution:
+            raise UserError(
+                f"[search] resolution = {search.resolution} is above [data] resolution = {data.resolution}; "
+                "lower it, or set 0 for that of the data"
+            )
+        deployed = self._skeleton(search.cells, search.channels)
+        stem: Stem = "imagenet" if deployed.imagenet_stem else "cifar"
+        return replace(deployed, resolution=search.resolution, stem=stem) if search.resolution else deployed
 
     def _skeleton(self, cells: int, channels: int) -> "Skeleton":
         from pipeline.space.skeleton import Skeleton

@@ -1,5 +1,6 @@
 """The search itself: the paper's algorithm step by step, every method, resumption to the bit, guards."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -15,7 +16,8 @@ from pipeline.search.engine import Search
 from pipeline.search.expectation import draw_fair_group
 from pipeline.search.guards import report_architecture
 from pipeline.search.loop import SearchFiles, run_search
-from tests.search.problem import make_search
+from pipeline.space.score import edge_weights
+from tests.search.problem import SEARCH, make_search
 
 
 def files(folder: Path) -> SearchFiles:
@@ -144,6 +146,33 @@ def test_a_solve_that_misses_gives_way_to_the_first_order_gradient(
     assert f"{fallbacks} of {missed.state.alpha_step} architecture steps took the first-order" in said.replace(
         "\n", " "
     )
+
+
+def test_an_architecture_step_judges_by_several_validation_batches(tmp_path: Path) -> None:
+    """By plain torch, on the batches that are next: 0 and 1, then 2 and 3."""
+    settings: dict[str, Any] = {"method": "first-order", "validation_batches": 2, "inner_steps": 1, "penalty": 0.0}
+    search, oracle = (make_search(tmp_path, **settings) for _ in range(2))
+    for positions in ((0, 1), (2, 3)):
+        report = search.advance()
+        oracle._step_weights(oracle.losses.prepare(oracle.train.batch(oracle.state.step)), oracle._weight_lr())
+        oracle.state.step += 1
+        batches = [oracle.losses.prepare(oracle.validation.batch(position)) for position in positions]
+        images, labels = torch.cat([b.images for b in batches]), torch.cat([b.labels for b in batches])
+        weights = edge_weights(oracle.state.alphas, oracle.constraint.prices, oracle.constraint.scale)
+        loss = torch.nn.functional.cross_entropy(oracle.losses.supernet(images, weights), labels)
+        assert report is not None and report.validation_loss == pytest.approx(loss.item(), rel=1e-5)
+        (expected,) = torch.autograd.grad(loss, oracle.state.alphas)
+        torch.testing.assert_close(report.gradient.gradient[0], expected, rtol=1e-3, atol=1e-6)
+        oracle.state.alphas[0].data.copy_(search.state.alphas[0])
+
+
+def test_the_supernet_sees_images_at_a_resolution_of_its_own(tmp_path: Path) -> None:
+    """Each pixel the mean of four; the limit is still that of the deployed network."""
+    small, whole = make_search(tmp_path, skeleton=replace(SEARCH, resolution=4)), make_search(tmp_path)
+    seen, given = (search.losses.prepare(search.train.batch(0)).images for search in (small, whole))
+    torch.testing.assert_close(seen, torch.nn.functional.avg_pool2d(given, 2), rtol=1e-5, atol=1e-6)
+    assert small.constraint.limits[0].at_most == whole.constraint.limits[0].at_most
+    assert [small.advance() for _ in range(2)][-1] is not None
 
 
 def test_seeds_matter(tmp_path: Path) -> None:
