@@ -221,8 +221,8 @@ class DiscretizeConfig(Section):
     """A larger network is taken while its cell keeps this share of what the search found (random 0, best 1)."""
     evidence_minutes: Annotated[float, Field(ge=0.0, le=10_000.0)] = 20.0
     """Minutes of short trainings of candidates (on one process), by which every source of judgement (alpha, zero-cost
-    proxies, the supernet's loss, size, structure) earns its weight; 0 trusts the search's alpha alone."""
-    evidence_steps: Count = 1000
+    proxies, the networks the search judged, size, structure) earns its weight; 0 trusts the search's alpha alone."""
+    evidence_steps: Count = 400
     """Steps of one short training."""
     evaluations: CountOrZero = 256
     """Networks whose score as a whole is evaluated on the way to the best one that may fit; 0 takes the best sum of

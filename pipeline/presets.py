@@ -12,7 +12,7 @@ from pipeline.rundir import write_text
 _CIFAR: dict[str, dict[str, Any]] = {
     "data": {"resolution": 32, "colour": True, "augment": "crop-flip-cutout"},
     "target": {"cells": 20, "channels": 36, "budget_ms": 20.0},
-    "search": {"cells": 8, "channels": 16, "epochs": 50},
+    "search": {"cells": 8, "channels": 16, "resolution": 16, "epochs": 50},
     "retrain": {"epochs": 600, "batch_size": 96, "lr": 0.025, "ema": 0.9999},
 }
 
@@ -39,7 +39,7 @@ _PRESETS: dict[str, dict[str, dict[str, Any]]] = {
         "data": {"format": "folder", "path": "data/imagenet", "resolution": 224, "colour": True, "augment": "imagenet"},
         "compute": {"workers": 8},
         "target": {"cells": 14, "channels": 48, "budget_ms": 60.0, "max_macs": 600_000_000},
-        "search": {"cells": 8, "channels": 16, "epochs": 50},
+        "search": {"cells": 8, "channels": 16, "resolution": 64, "epochs": 50},
         "retrain": {
             "epochs": 250,
             "batch_size": 128,
@@ -57,14 +57,14 @@ _PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "quick": {
         "data": {"format": "folder", "path": "images", "resolution": 48, "colour": True, "augment": "crop-flip"},
         "target": {"budget_ms": 2.0},
-        "search": {"inner_steps": 8, "epochs": 40},
+        "search": {"resolution": 24, "inner_steps": 8, "epochs": 40},
         "discretize": {"evidence_minutes": 8.0, "evidence_steps": 200},
         "retrain": {"epochs": 80, "holdout_share": 0.1},
     },
     "folder": {
         "data": {"format": "folder", "path": "images", "resolution": 64, "colour": True, "augment": "crop-flip"},
         "target": {"cells": 8, "channels": 16, "budget_ms": 20.0},
-        "search": {"cells": 5, "channels": 8, "epochs": 25},
+        "search": {"cells": 5, "channels": 8, "resolution": 32, "epochs": 25},
         "retrain": {"epochs": 100, "holdout_share": 0.1},
     },
 }

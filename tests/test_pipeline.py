@@ -35,11 +35,10 @@ SMALLER = {
     "budget_ms = 0.3": f"budget_ms = {BUDGET_MS}",
     "max_noise_floor = 0.25": "max_noise_floor = 0.9",
     "rounds = 30": "rounds = 5",
-    "epochs = 5": "epochs = 2",
     "alpha_lr = 0.0": "alpha_lr = 0.2",
     "evidence_minutes = 0.5": "evidence_minutes = 0.01",
     "evidence_steps = 60": "evidence_steps = 5",
-    "evaluations = 256": "evaluations = 16",
+    "evaluations = 64": "evaluations = 16",
     "epochs = 12": "epochs = 6",
     "checkpoint_s = 60.0": "checkpoint_s = 1.0",
 }

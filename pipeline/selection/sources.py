@@ -1,7 +1,7 @@
 """Sources: everything that ranks networks without training them, each a predictor of unknown quality.
 
-The search's α, zero-cost proxies, the supernet's loss and plain size: how far each is right on the user's data is for
-short trainings to say (pipeline.selection.evidence).
+The search's α, zero-cost proxies, the networks the search judged and plain size: how far each is right on the user's
+data is for short trainings to say (pipeline.selection.evidence).
 """
 
 from collections.abc import Callable, Collection, Sequence
