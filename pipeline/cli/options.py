@@ -1,0 +1,33 @@
+"""Options that several commands share; a setting's description in config.py is the help of its flag."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pipeline.config import Config
+
+
+def setting(section: str, name: str, *flags: str) -> Any:
+    """The flag of a setting in pipeline.toml, with its description as help."""
+    field = type(getattr(Config(), section)).model_fields[name]
+    return typer.Option(
+        *(flags or (f"--{name.replace('_', '-')}",)), help=field.description, show_default="pipeline.toml"
+    )
+
+
+ConfigFile = Annotated[Path, typer.Option("--config", help="The configuration file.")]
+RunName = Annotated[str, typer.Option("--run", help="Name of the run, a folder in runs/.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
+BudgetMs = Annotated[float | None, setting("target", "budget_ms")]
+Percentile = Annotated[int | None, setting("target", "percentile")]
+Table = Annotated[Path | None, setting("target", "table")]
+AllowMismatch = Annotated[bool | None, setting("target", "allow_mismatch", "--allow-mismatch")]
+Force = Annotated[bool, typer.Option("--force", help="Run it from the start, even if it is up to date.")]
+Flags = dict[str, dict[str, Any]]
+CONFIG_FILE = Path("pipeline.toml")
+
+
+def absolute(path: Path | None) -> str | None:
+    """A path given on the command line is relative to the shell, one in the file to the file."""
+    return None if path is None else str(path.absolute())
