@@ -113,6 +113,11 @@ class RunDir:
                             folder.rmdir()
 
 
+def budget_name(budget_ms: float) -> str:
+    """The folder of one of several budgets."""
+    return f"{budget_ms:g}ms"
+
+
 @contextmanager
 def writing(path: Path) -> Iterator[Path]:
     """A temporary path beside `path` that takes its place, synced to disk, when the block ends without an error."""

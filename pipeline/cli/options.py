@@ -1,11 +1,12 @@
 """Options that several commands share; a setting's description in config.py is the help of its flag."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple, Self
 
 import typer
 
 from pipeline.config import Config
+from pipeline.errors import UserError
 
 
 def setting(section: str, name: str, *flags: str) -> Any:
@@ -24,8 +25,28 @@ Percentile = Annotated[int | None, setting("target", "percentile")]
 Table = Annotated[Path | None, setting("target", "table")]
 AllowMismatch = Annotated[bool | None, setting("target", "allow_mismatch", "--allow-mismatch")]
 Force = Annotated[bool, typer.Option("--force", help="Run it from the start, even if it is up to date.")]
+WriteKit = Annotated[
+    Path | None, typer.Option("--write-kit", help="Write a folder that a target with only onnxruntime times.")
+]
+FromKit = Annotated[
+    Path | None, typer.Option("--from-kit", help="Use what the target has measured: kit_result.json of a kit.")
+]
 Flags = dict[str, dict[str, Any]]
 CONFIG_FILE = Path("pipeline.toml")
+
+
+class Kit(NamedTuple):
+    """A kit to be written to a folder, or one that comes back measured."""
+
+    written: Path | None
+    measured: Path | None
+
+    @classmethod
+    def of(cls, write_kit: Path | None, from_kit: Path | None) -> Self | None:
+        """What --write-kit and --from-kit ask for, if anything."""
+        if write_kit is not None and from_kit is not None:
+            raise UserError("give either --write-kit DIR or --from-kit FILE")
+        return None if write_kit is None and from_kit is None else cls(write_kit, from_kit)
 
 
 def absolute(path: Path | None) -> str | None:

@@ -1,5 +1,6 @@
 """Commands that run stages."""
 
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,9 +14,12 @@ from pipeline.cli.options import (
     ConfigFile,
     Flags,
     Force,
+    FromKit,
+    Kit,
     Percentile,
     RunName,
     Table,
+    WriteKit,
     absolute,
     setting,
 )
@@ -32,6 +36,24 @@ def _stage(name: str, config: Path, run: str, force: bool, flags: Flags) -> RunD
     return context.run
 
 
+def _kit(name: str, module: str, config: Path, run: str, flags: Flags, kit: Kit) -> RunDir:
+    """Hand out what the stage wants timed, or take back what the target has measured."""
+    from pipeline.artifacts.latency_table import LatencyTable
+    from pipeline.runner.execution import hand_out, run_otherwise
+    from pipeline.runner.opening import open_run
+    from pipeline.stages import stage_named
+
+    context, stage = open_run(config, run, flags), stage_named(name)
+    code = import_module(f"pipeline.stages.{module}")
+    if kit.written is not None:
+        hand_out(context, stage, lambda context: code.write_kit(context, kit.written))
+    elif LatencyTable in stage.writes:  # that of another machine, which is no output of this run
+        hand_out(context, stage, lambda context: code.use_kit(context, kit.measured))
+    else:
+        run_otherwise(context, stage, lambda context: code.use_kit(context, kit.measured), f"from {kit.measured}")
+    return context.run
+
+
 @app.command()
 def profile(
     config: ConfigFile = CONFIG_FILE,
@@ -41,26 +63,19 @@ def profile(
     validate: Annotated[int | None, setting("profile", "validate_networks", "--validate")] = None,
     precision: Annotated[str | None, setting("profile", "precision")] = None,
     backend: Annotated[str | None, setting("profile", "backend")] = None,
-    write_kit: Annotated[Path | None, typer.Option(help="Write a folder that times itself without torch.")] = None,
-    from_kit: Annotated[Path | None, typer.Option(help="Make the table from what a kit has measured.")] = None,
+    write_kit: WriteKit = None,
+    from_kit: FromKit = None,
     force: Force = False,
 ) -> None:
     """Time every candidate operation on the target."""
     columns = None if precision is None else precision.split(",")
     settings = {"validate_networks": validate, "precision": columns, "backend": backend}
     flags: Flags = {"target": {"device": device, "threads": threads}, "profile": settings}
-    from pipeline.runner.opening import open_run, remember_flags
-    from pipeline.stages import profile as stage
-
-    if write_kit is None and from_kit is None:
+    kit = Kit.of(write_kit, from_kit)
+    if kit is None:
         _stage("profile", config, run, force, flags)
-        return
-    context = open_run(config, run, flags)
-    if write_kit is not None:
-        stage.write_kit(context, write_kit)
-    elif from_kit is not None:
-        stage.use_kit(context, from_kit)
-    remember_flags(context)
+    else:
+        _kit("profile", "profile", config, run, flags, kit)
 
 
 @app.command()
@@ -109,6 +124,8 @@ def discretize(
     budget_ms: Annotated[str | None, typer.Option(help="One budget, or several as 5,10,20.")] = None,
     percentile: Percentile = None,
     rule: Annotated[str | None, setting("discretize", "rule")] = None,
+    write_kit: WriteKit = None,
+    from_kit: FromKit = None,
     force: Force = False,
 ) -> None:
     """Choose the best cell that fits, measured before it is trained."""
@@ -116,7 +133,11 @@ def discretize(
 
     target, several = budget_flags(budget_ms)
     flags: Flags = {"target": {**target, "percentile": percentile}, "discretize": {**several, "rule": rule}}
-    _stage("discretize", config, run, force, flags)
+    kit = Kit.of(write_kit, from_kit)
+    if kit is None:
+        _stage("discretize", config, run, force, flags)
+    else:
+        _kit("discretize", "candidates_kit", config, run, flags, kit)
 
 
 @app.command()
@@ -139,12 +160,21 @@ def export(
     run: RunName = DEFAULT_RUN,
     format: Annotated[str | None, setting("export", "format")] = None,
     int8: Annotated[bool | None, setting("export", "int8", "--int8/--no-int8")] = None,
+    write_kit: WriteKit = None,
+    from_kit: FromKit = None,
     force: Force = False,
 ) -> None:
     """Write the checked model that is deployed."""
     from pipeline.report.summary import print_summary
 
-    print_summary(_stage("export", config, run, force, {"export": {"format": format, "int8": int8}}))
+    flags: Flags = {"export": {"format": format, "int8": int8}}
+    kit = Kit.of(write_kit, from_kit)
+    if kit is None:
+        print_summary(_stage("export", config, run, force, flags))
+    elif kit.written is not None:
+        _kit("export", "export", config, run, flags, kit)
+    else:
+        print_summary(_kit("export", "export", config, run, flags, kit))
 
 
 @app.command()

@@ -3,7 +3,7 @@
 import importlib
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from types import ModuleType
 
@@ -19,6 +19,8 @@ from pipeline.runner.environment import describe_environment
 from pipeline.runner.opening import remember_flags
 from pipeline.stages import TRANSFER, Stage, stages_of
 from pipeline.stages.context import Context
+
+Work = Callable[[Context], None]
 
 
 def run_stage(context: Context, stage: Stage, force: bool = False) -> None:
@@ -41,11 +43,27 @@ def run_all(context: Context) -> None:
             _bring_up_to_date(context, stage, with_images=True)
 
 
+def run_otherwise(context: Context, stage: Stage, work: Work, reason: str) -> None:
+    """Make the outputs of a stage in another way than its own, such as from what a kit has measured."""
+    with context.run.locked():
+        say(f"▶ {stage.name}: {reason}")
+        _run_locked(context, stage, work)
+        remember_flags(context)
+
+
+def hand_out(context: Context, stage: Stage, work: Work) -> None:
+    """Do something with the inputs of a stage that changes nothing in the run, such as writing a kit."""
+    with context.run.locked():
+        check_inputs(context, stage)
+        work(context)
+        remember_flags(context)
+
+
 def _bring_up_to_date(context: Context, stage: Stage, force: bool = False, with_images: bool = False) -> None:
     changes = ["from the start"] if force else list(changes_since(context, stage))
     if changes:
         say(f"▶ {stage.name}: {'; '.join(changes)}")
-        _run_locked(context, stage, force, with_images)
+        _run_locked(context, stage, _module(stage).run, force, with_images)
     else:
         again = f"`pipeline {stage.command} --force` runs it again"
         say(f"✓ {stage.name}: up to date (inputs, settings and outputs are unchanged; {again})")
@@ -56,7 +74,7 @@ def _module(stage: Stage) -> ModuleType:
     return importlib.import_module(f"pipeline.stages.{stage.name}")
 
 
-def _run_locked(context: Context, stage: Stage, force: bool, with_images: bool) -> None:
+def _run_locked(context: Context, stage: Stage, work: Work, force: bool = False, with_images: bool = False) -> None:
     """Run a stage and record it. Until then nothing of an earlier result is touched but by the stage itself, last.
 
     Damaged images are found before hours of work; a stage that needs none asks for them only with `with_images`.
@@ -68,7 +86,7 @@ def _run_locked(context: Context, stage: Stage, force: bool, with_images: bool) 
     checkpoints = context.run.checkpoints(stage.name)
     if force:
         shutil.rmtree(checkpoints, ignore_errors=True)
-    _module(stage).run(context)
+    work(context)
     heading = f"The resolved configuration of the run {context.run.name}."
     write_text(context.run.config, render_config(context.config, heading))
     write_json(context.run.environment, describe_environment(context))
