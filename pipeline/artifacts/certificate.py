@@ -72,6 +72,13 @@ class Certificate(_Attempt, KnownLatency):
         """The latency at the percentile that was asked."""
         return self.latency_ms.at(self.percentile)
 
+    def describe(self) -> str:
+        """Which network this is."""
+        return (
+            f"the network chosen for {self.budget_ms:g} ms: {self.skeleton.cells} cells × {self.skeleton.channels} "
+            f"channels, p{self.percentile} {self.certified_ms:.3g} ms ({self.basis})"
+        )
+
     def require_of(self, network: ChosenNetwork) -> Self:
         """This certificate, refused if it is that of another network."""
         if (self.genotype_sha256, self.skeleton) != (genotype_hash(network.genotype), network.skeleton):

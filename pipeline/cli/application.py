@@ -1,5 +1,6 @@
 """The application that commands register with, and its one way to end."""
 
+import signal
 import sys
 from typing import Annotated
 
@@ -7,6 +8,7 @@ import typer
 
 from pipeline.errors import PipelineError, UserError
 from pipeline.openmp import settle_waiting
+from pipeline.resumable.interruption import is_ignored
 
 app = typer.Typer(
     invoke_without_command=True,
@@ -35,6 +37,9 @@ def start(
 def main() -> None:
     """The console script: every error a user may see is caught here, once."""
     settle_waiting()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if not is_ignored(number):
+            signal.signal(number, signal.default_int_handler)
     try:
         status = app(standalone_mode=False)
     except PipelineError as error:

@@ -25,6 +25,10 @@ Percentile = Annotated[int | None, setting("target", "percentile")]
 Table = Annotated[Path | None, setting("target", "table")]
 AllowMismatch = Annotated[bool | None, setting("target", "allow_mismatch", "--allow-mismatch")]
 Force = Annotated[bool, typer.Option("--force", help="Run it from the start, even if it is up to date.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Make finished work again without a question.")]
+ChosenBudget = Annotated[
+    float | None, typer.Option("--budget-ms", help="Which of several budgets of `pipeline discretize` is meant.")
+]
 WriteKit = Annotated[
     Path | None, typer.Option("--write-kit", help="Write a folder that a target with only onnxruntime times.")
 ]

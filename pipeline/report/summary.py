@@ -6,17 +6,17 @@ from rich.table import Table
 
 from pipeline.artifacts.certificate import Certificate
 from pipeline.artifacts.model_card import ModelCard
-from pipeline.console import console, say
+from pipeline.console import say, show
 from pipeline.latency.target import FIRM_NOISE_FLOOR, P50_MEANS
 from pipeline.rundir import RunDir
 
 
 def print_summary(run: RunDir) -> None:
     """The table of the export and the line of Python that loads it."""
-    table = Table(show_header=False, title=f"exports/{run.name}")
-    for name, value in summarize(ModelCard.read(run.model_card, f"export{run.flag}")).items():
+    table = Table(show_header=False, title=f"exports/{run.exports.name}")
+    for name, value in summarize(ModelCard.read(run.model_card, run.call("export"))).items():
         table.add_row(name, value)
-    console.print(table)
+    show(table)
     say(P50_MEANS)
     say(loading_line(run.model))
 

@@ -9,7 +9,7 @@ from pipeline.artifacts.network import ChosenNetwork
 from pipeline.artifacts.selection import Selection
 from pipeline.budget.targets import Demands
 from pipeline.config import TargetConfig
-from pipeline.rundir import budget_name
+from pipeline.rundir import budget_folders, budget_name
 from pipeline.selection.budgets import Outcome, Rules, Sweep, argmax_seeker, best_seeker, select
 from pipeline.selection.candidate import Candidate
 from pipeline.selection.certification import Measure, Seeker
@@ -89,9 +89,3 @@ def _emptied(folder: Path) -> Path:
 def folder_of(folder: Path, budget_ms: float) -> Path:
     """Where the files of one of several budgets lie."""
     return folder / budget_name(budget_ms)
-
-
-def budget_folders(folder: Path) -> set[Path]:
-    """The folders of budgets that were written before."""
-    names = (ChosenNetwork.name, Refusal.name)
-    return {one for one in folder.glob("*ms") if any((one / f"{name}.json").is_file() for name in names)}

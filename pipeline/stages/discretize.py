@@ -8,8 +8,8 @@ from pipeline.artifacts.alphas import Alphas
 from pipeline.budget.integer_programme import Scores
 from pipeline.budget.limits import Limit
 from pipeline.budget.targets import Demands, Target, make_targets
-from pipeline.console import console, progress_bar, say
-from pipeline.errors import PromiseBroken
+from pipeline.console import progress_bar, say, show
+from pipeline.errors import Interrupted, PromiseBroken
 from pipeline.fingerprint import Fingerprint
 from pipeline.report.pictures.pareto import draw_pareto
 from pipeline.report.selection import remarks, show_evidence, summarize
@@ -57,6 +57,10 @@ def run(context: Context) -> None:
     measure = Measurements(prospect.measure, path, identity, target.percentile, target.max_noise_floor)
     try:
         discretize(context, prospect._replace(measure=measure))
+    except KeyboardInterrupt:
+        raise Interrupted(
+            "interrupted: the short trainings and measurements made so far are saved; run the same command to go on"
+        ) from None
     except PromiseBroken:
         shutil.rmtree(path.parent, ignore_errors=True)  # not an interruption: there is nothing to go on with
         raise
@@ -73,7 +77,7 @@ def discretize(context: Context, prospect: Prospect, select: Select = Job.select
         draw_pareto(folder / _PICTURE, sweep.outcomes, job.argmax_beside(sweep.outcomes[-1]))
     else:
         (folder / _PICTURE).unlink(missing_ok=True)
-    console.print(summarize(sweep, job.argmax_beside(outcome), outcome.demands.budget_ms))
+    show(summarize(sweep, job.argmax_beside(outcome), outcome.demands.budget_ms))
     for line in remarks(sweep, outcome, prospect.table):
         say(line)
 
@@ -124,7 +128,7 @@ def _weigh_evidence(
         return None
     evidence = judge(context, pool, sources, context.run.evidence)
     standings = evidence.standings()
-    console.print(show_evidence(standings))
+    show(show_evidence(standings))
     if standings[-1].tau <= 0:
         say(
             f"the short trainings say no more than chance about networks left out (τ {standings[-1].tau:+.2f}): "

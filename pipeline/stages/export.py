@@ -13,7 +13,7 @@ from pipeline.artifacts.trained import Trained
 from pipeline.console import say
 from pipeline.deploy.assembly import Order, assemble, make_files
 from pipeline.deploy.contract import Budget, Limits, Measure
-from pipeline.errors import UserError
+from pipeline.errors import Interrupted, UserError
 from pipeline.fingerprint import describe_differences
 from pipeline.latency.network_kit import Asked, network_kit, read_network_kit
 from pipeline.latency.statistics import Interval
@@ -26,7 +26,10 @@ from pipeline.stages.tables import open_target
 
 def run(context: Context) -> None:
     """Write exports/NAME, or leave it as it was and say which clause does not hold."""
-    assemble(make_order(context, open_timing(context, context.read(Certificate))))
+    try:
+        assemble(make_order(context, open_timing(context, context.read(Certificate))))
+    except KeyboardInterrupt:
+        raise Interrupted("interrupted: an earlier export is untouched; run the same command to try again") from None
 
 
 def open_timing(context: Context, certificate: Certificate) -> Measure:
@@ -36,7 +39,7 @@ def open_timing(context: Context, certificate: Certificate) -> Measure:
         return open_runtime(context, certificate).time
     say(
         f"the target is another machine ({'; '.join(differences)}): nothing is timed here; "
-        f"`pipeline export{context.run.flag} --write-kit DIR` hands the file out to be timed there"
+        f"`pipeline {context.run.call('export')} --write-kit DIR` hands the file out to be timed there"
     )
     return lambda paths: [as_certified(certificate)] * len(paths)
 
@@ -68,7 +71,7 @@ def write_kit(context: Context, folder: Path) -> None:
     order = make_order(context, lambda paths: [])
     files = make_files(order)
     models = {name: partial(bytes, content) for name, content in files.items()}
-    kit = network_kit({"export": sorted(files)}, models, _asked(order), f"export{context.run.flag}")
+    kit = network_kit({"export": sorted(files)}, models, _asked(order), context.run.call("export"))
     write_with_bar(kit, folder)
 
 

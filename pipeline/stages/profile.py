@@ -6,7 +6,7 @@ from rich.table import Table
 
 from pipeline.artifacts.latency_table import LatencyTable
 from pipeline.config import Config
-from pipeline.console import console, progress_bar, say
+from pipeline.console import progress_bar, say, show
 from pipeline.latency.campaign import Campaign
 from pipeline.latency.campaign_kit import campaign_kit, read_campaign_kit
 from pipeline.latency.measure import Device, Effort
@@ -90,7 +90,7 @@ def _report(profile: Profile, skeletons: tuple[Skeleton, ...], allowed: float) -
                 draw_predictions(column, entry, profile.path.with_name(f"{stem}__predictions.png"))
                 say(f"{size} {precision}: the table is {describe_validation(entry.validation)}")
         say(f"{precision}: noise floor {column.noise_floor:.1%}{_warn(column.noise_floor, allowed)}")
-    console.print(_slowest_sites(profile.table))
+    show(_slowest_sites(profile.table))
     if not profile.replaced:
         say(f"the new figures miss the validity gate; {profile.path}, which passed it, was kept")
     say(f"latency table: {profile.path}")

@@ -22,7 +22,7 @@ from pipeline.space.genotype import Genotype, genotype_from_record
 from pipeline.space.skeleton import Skeleton
 from pipeline.stages import candidates_kit, discretize, export
 from pipeline.stages.context import Context
-from tests.artifacts.made import made_certificate
+from tests.artifacts.made import NETWORK, made_certificate
 from tests.latency.fakes import FINGERPRINT
 from tests.selection.fakes import FakePredictor, targets
 from tests.stages.test_discretize import SKELETON, budget_at, make_context
@@ -157,9 +157,14 @@ def test_a_kit_that_belongs_to_something_else_is_refused(tmp_path: Path, change:
 @pytest.mark.parametrize("measured", [False, True])
 def test_the_file_of_a_target_elsewhere_is_judged_by_its_certificate(measured: bool) -> None:
     """By prediction, or by what a kit measured of the network before training; never by this machine."""
-    predicted = {"basis": PREDICTED, "measured_ms": None, "noise_floor": None, "expected_interval_ms": (0.8, 1.05)}
+    predicted: dict[str, Any] = {
+        "basis": PREDICTED,
+        "measured_ms": None,
+        "noise_floor": None,
+        "expected_interval_ms": (0.8, 1.05),
+    }
     predicted["expected_ms"] = {"p50": 0.9, "p95": 1.1, "p99": 1.2}
-    certificate = made_certificate(**({} if measured else predicted))
+    certificate = made_certificate(NETWORK, **({} if measured else predicted))
     found = export.as_certified(certificate)
     assert (found.basis, found.at(50)) == (BEFORE_TRAINING if measured else PREDICTED, 0.9)
     assert found.is_within_noise_of(1.0, 50) is not measured
