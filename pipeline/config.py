@@ -55,8 +55,8 @@ class DataConfig(Section):
     test_share: Share = 0.2
     """Share of all images kept for the final test, for data that comes without a test set."""
     augment: Augment = "shift"
-    """Training augmentation: none, shift (small translations), crop-flip (CIFAR's), crop-flip-cutout, imagenet (random
-    resized crop, flip, colour), randaugment (random resized crop, flip, RandAugment, random erasing)."""
+    """Augmentation: none, shift (small translations), crop-flip (CIFAR's), crop-flip-cutout, imagenet (random resized
+    crop, flip, colour), randaugment (random resized crop, flip, RandAugment, random erasing)."""
     class_names: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Names of the classes in order of their labels; empty takes those of the data (folder names, or numbers)."""
 
@@ -275,6 +275,8 @@ class RetrainConfig(Section):
     """Compile the network with torch.compile; needs drop_path = 0, whose rate changes every epoch."""
     checkpoint_s: Annotated[Positive, WITHOUT_EFFECT] = 60.0
     """Seconds between checkpoints within an epoch; there is one at the end of every epoch too."""
+    augment: Augment | Literal[""] = ""
+    """Augmentation of this training where it is not that of the search ([data] augment); empty takes the same."""
     genotype: Annotated[str, WITHOUT_EFFECT] = ""
     """A genotype file to train instead of the run's own, for transfer to other data; relative to pipeline.toml."""
 

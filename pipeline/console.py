@@ -1,9 +1,11 @@
 """What a person sees: messages, tables and progress on stderr; results go to stdout."""
 
+import io
 import json
 import os
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any
@@ -18,9 +20,13 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
-from rich.table import Column
+from rich.table import Column, Table
+from rich.text import Text
 
 _LINE_EVERY_S = 30.0
+_LOG_WIDTH = 120
+_MOST_SPOKEN = 10_000
+_spoken: deque[str] = deque(maxlen=_MOST_SPOKEN)
 
 console = Console(stderr=True, highlight=False)
 
@@ -35,6 +41,34 @@ def say(message: str) -> None:
     if is_follower():
         return
     console.print(message, markup=False, soft_wrap=True)
+    _spoken.append(message)
+
+
+def show(table: Table) -> None:
+    """A table for the user."""
+    if is_follower():
+        return
+    console.print(table)
+    text = Console(file=io.StringIO(), width=_LOG_WIDTH)
+    text.print(table)
+    _spoken.append(text.file.getvalue().rstrip())  # type: ignore[attr-defined]
+
+
+def take_spoken() -> list[str]:
+    """What was said since the last call, for a log."""
+    spoken = list(_spoken)
+    _spoken.clear()
+    return spoken
+
+
+def ask(question: str) -> bool:
+    """A yes or no from the person at the terminal; yes where there is none."""
+    if is_follower() or not (sys.stdin.isatty() and console.is_terminal):
+        return True
+    try:
+        return console.input(Text(f"{question} [y/N] ")).strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
 
 
 def print_result(record: Mapping[str, Any], as_json: bool) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import tempfile
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +17,9 @@ from typing import Any
 from pipeline.errors import UserError
 
 DEFAULT_RUN = "default"
+_STALE_S = 3600.0
+_DECISIONS = ("genotype", "refusal")
+_BUDGETED = ("discretize", "retrain", "export")  # stages with a folder for each of several budgets
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -26,37 +30,43 @@ class _Place:
         self._pattern = pattern
 
     def __get__(self, run: "RunDir", kind: object = None) -> Path:
-        return run.project / self._pattern.format(name=run.name)
+        folder, suffix = (f"{run.budget}/", f"-{run.budget}") if run.budget else ("", "")
+        return run.project / self._pattern.format(name=run.name, budget=folder, suffix=suffix)
 
 
 @dataclass(frozen=True)
 class RunDir:
-    """The folders and files of one run of the project in `project` (the folder of pipeline.toml)."""
+    """The folders and files of one run of the project in `project` (the folder of pipeline.toml).
+
+    Where a run has networks for several budgets, `budget` names the one that is trained and exported beside the others.
+    """
 
     project: Path
     name: str
+    budget: str = ""
 
     root = _Place("runs/{name}")
     identity_file = _Place("runs/{name}/identity")
     config = _Place("runs/{name}/config.toml")
     flags = _Place("runs/{name}/flags.json")  # given on the command line; later commands of the same run keep to them
+    log = _Place("runs/{name}/log.txt")
     environment = _Place("runs/{name}/environment.json")
     splits = _Place("runs/{name}/splits.json")
     alphas = _Place("runs/{name}/search/alphas.safetensors")
     supernet_weights = _Place("runs/{name}/search/weights.safetensors")
     judged = _Place("runs/{name}/search/judged.safetensors")
-    genotype = _Place("runs/{name}/discretize/genotype.json")
-    selection = _Place("runs/{name}/discretize/selection.json")
+    genotype = _Place("runs/{name}/discretize/{budget}genotype.json")
+    selection = _Place("runs/{name}/discretize/{budget}selection.json")
     evidence = _Place("runs/{name}/discretize/evidence.jsonl")  # the short trainings behind a selection
-    certificate = _Place("runs/{name}/discretize/certificate.json")
-    weights = _Place("runs/{name}/retrain/weights.safetensors")
-    metrics = _Place("runs/{name}/retrain/metrics.json")
-    exports = _Place("exports/{name}")
-    model = _Place("exports/{name}/model.onnx")
-    int8_model = _Place("exports/{name}/model.int8.onnx")
-    model_card = _Place("exports/{name}/model.json")
-    labels = _Place("exports/{name}/labels.txt")
-    predict_script = _Place("exports/{name}/predict.py")
+    certificate = _Place("runs/{name}/discretize/{budget}certificate.json")
+    weights = _Place("runs/{name}/retrain/{budget}weights.safetensors")
+    metrics = _Place("runs/{name}/retrain/{budget}metrics.json")
+    exports = _Place("exports/{name}{suffix}")
+    model = _Place("exports/{name}{suffix}/model.onnx")
+    int8_model = _Place("exports/{name}{suffix}/model.int8.onnx")
+    model_card = _Place("exports/{name}{suffix}/model.json")
+    labels = _Place("exports/{name}{suffix}/labels.txt")
+    predict_script = _Place("exports/{name}{suffix}/predict.py")
     tables = _Place("latency_tables")
 
     def __post_init__(self) -> None:
@@ -68,24 +78,35 @@ class RunDir:
         """What a command line needs to name this run."""
         return "" if self.name == DEFAULT_RUN else f" --run {self.name}"
 
+    def call(self, command: str) -> str:
+        """A command with the flags that name this run, and the budget where it takes one of several."""
+        budget = f" --budget-ms {self.budget.removesuffix('ms')}" if self.budget and command in _BUDGETED[1:] else ""
+        return f"{command}{self.flag}{budget}"
+
     def identity(self) -> str:
         """A name for this run alone, which stays with it when the project moves."""
         if not self.identity_file.is_file():
             write_text(self.identity_file, uuid.uuid4().hex)
         return self.identity_file.read_text(encoding="utf-8", errors="replace").strip()
 
+    def folder(self, stage: str) -> Path:
+        """Where a stage keeps what it makes."""
+        folder = self.root / stage
+        return folder / self.budget if stage in _BUDGETED else folder
+
     def record(self, stage: str) -> Path:
         """What a finished stage read and wrote."""
-        return self.root / stage / "record.json"
+        return self.folder(stage) / "record.json"
 
     def history(self, stage: str) -> Path:
-        return self.root / stage / "history.jsonl"
+        return self.folder(stage) / "history.jsonl"
 
     def checkpoints(self, stage: str) -> Path:
-        return self.root / stage / "checkpoint"
+        """The state of a stage under way; it goes when the stage is done."""
+        return self.folder(stage) / "checkpoint"
 
     def tensorboard(self, stage: str) -> Path:
-        return self.root / stage / "tensorboard"
+        return self.folder(stage) / "tensorboard"
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -103,6 +124,8 @@ class RunDir:
                 raise UserError(
                     f"the run {self.name!r} is in use by another process; wait for it or use --run"
                 ) from None
+            sweep_parts(self.root)
+            sweep_parts(self.tables, _STALE_S)
             try:
                 yield
             finally:
@@ -111,6 +134,27 @@ class RunDir:
                     for folder in missing:
                         with suppress(OSError):
                             folder.rmdir()
+
+
+def sweep_parts(folder: Path, age_s: float = 0.0) -> None:
+    """Remove what writers that were killed left half-written, below a folder that nobody else writes to.
+
+    Where others may, only what is older than any of their files takes to write.
+    """
+    for part in folder.rglob(".*.part"):
+        with suppress(OSError):
+            if time.time() - part.stat().st_mtime >= age_s:
+                part.unlink()
+
+
+def budget_name(budget_ms: float) -> str:
+    """The folder of one of several budgets."""
+    return f"{budget_ms:g}ms"
+
+
+def budget_folders(folder: Path) -> set[Path]:
+    """The folders of all budgets that `discretize` has decided, for or against."""
+    return {one for one in folder.glob("*ms") if any((one / f"{name}.json").is_file() for name in _DECISIONS)}
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""certificate.json: the latency of the chosen network, measured before it is trained; and what is left of a refusal."""
+"""certificate.json: the latency of the chosen network before it is trained; and what is left of a refusal."""
 
 from typing import Annotated, Any, Literal, Self
 
@@ -6,18 +6,19 @@ from pydantic import PlainSerializer, PlainValidator, model_validator
 
 from pipeline.artifacts.document import Document, Part, Percentiles
 from pipeline.artifacts.fields import Count, NonNegative, Number, Percentile, Sha256, SkeletonField
+from pipeline.artifacts.known_latency import KnownLatency
 from pipeline.artifacts.network import ChosenNetwork, genotype_hash
 from pipeline.errors import UserError
 from pipeline.fingerprint import Fingerprint
 
 
 class Iteration(Part):
-    """One network that was sought under a predicted limit, and measured."""
+    """One network that was sought under a predicted limit, and measured if the target could be asked."""
 
     limit_ms: Number
     predicted_ms: Number
-    measured_ms: Percentiles
-    noise_floor: NonNegative
+    measured_ms: Percentiles | None
+    noise_floor: NonNegative | None
     cells: Count
     channels: Count
     genotype_sha256: Sha256
@@ -44,18 +45,17 @@ class Refusal(_Attempt):
     iterations: list[Iteration]
 
 
-class Certificate(_Attempt):
-    """A network that was measured to keep its budget; one that came from elsewhere was not predicted."""
+class Certificate(_Attempt, KnownLatency):
+    """A network that keeps its budget, as measured on the target or, where it could not be asked, by its prediction.
+
+    A network that came from elsewhere was not predicted.
+    """
 
     name, maker = "certificate", "discretize"
 
     fits: Literal[True]
     predicted_ms: Number | None
     predicted_interval_ms: tuple[Number, Number] | None
-    measured_ms: Percentiles
-    measured_interval_ms: tuple[Number, Number] | None = None
-    noise_floor: NonNegative
-    within_noise: bool = False
     provisional: bool
     genotype_sha256: Sha256
     skeleton: SkeletonField
@@ -69,8 +69,15 @@ class Certificate(_Attempt):
 
     @property
     def certified_ms(self) -> float:
-        """What was measured at the percentile that was asked."""
-        return self.measured_ms.at(self.percentile)
+        """The latency at the percentile that was asked."""
+        return self.latency_ms.at(self.percentile)
+
+    def describe(self) -> str:
+        """Which network this is."""
+        return (
+            f"the network chosen for {self.budget_ms:g} ms: {self.skeleton.cells} cells × {self.skeleton.channels} "
+            f"channels, p{self.percentile} {self.certified_ms:.3g} ms ({self.basis})"
+        )
 
     def require_of(self, network: ChosenNetwork) -> Self:
         """This certificate, refused if it is that of another network."""

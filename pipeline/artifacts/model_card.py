@@ -9,12 +9,12 @@ from pipeline.artifacts.fields import (
     Count,
     GenotypeField,
     NonNegative,
-    Number,
     Percentile,
     Sha256,
     Share,
     SkeletonField,
 )
+from pipeline.artifacts.known_latency import KnownLatency
 from pipeline.errors import UserError
 from pipeline.rundir import sha256_of
 
@@ -41,8 +41,8 @@ class Int8Trial(Part):
     file_mb: NonNegative | None = None
 
 
-class ModelCard(Sealed):
-    """An export: what goes in and out, what it is, what was promised and measured, and the sha256 of its files."""
+class ModelCard(Sealed, KnownLatency):
+    """An export: what goes in and out, what it is, what was promised and found, and the sha256 of its files."""
 
     name, maker = "model_card", "export"
 
@@ -64,10 +64,6 @@ class ModelCard(Sealed):
     certificate: CertificateField
     sources_sha256: dict[str, Sha256]
     test_accuracy: Share
-    measured_ms: Percentiles
-    measured_interval_ms: tuple[Number, Number] | None = None
-    noise_floor: NonNegative
-    within_noise: bool = False
     p50_means: str = ""
     file_mb: NonNegative
     contract: list[KeptClause]

@@ -24,9 +24,9 @@ class ArgmaxFigures(Figures):
 
 
 class CandidateFigures(Figures):
-    """A network that was measured, and what became of it."""
+    """A network that was tried, and what became of it; not measured where the target could not be asked."""
 
-    measured_ms: Percentiles
+    measured_ms: Percentiles | None
     verdict: str
 
 

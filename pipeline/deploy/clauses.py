@@ -17,6 +17,7 @@ from pipeline.space.plan import count_macs, count_params
 
 _BATCHES = (1, 7, 64)
 _ACCURACY_SLACK = 0.001
+LATENCY = "latency"
 _TRAINING_ONLY = {"BatchNormalization", "Dropout"}
 
 
@@ -165,10 +166,11 @@ def _check_file_size(export: Export) -> Finding:
 
 
 def _check_latency(export: Export) -> Finding:
-    """measured percentile ≤ budget, at a noise floor that counts."""
+    """The percentile ≤ budget: as measured, at a noise floor that counts, or by what the card's `basis` says."""
     measured, limits = export.measured, export.limits
     noise_floor = measured.noise_at(*limits.percentiles)
     figures: dict[str, Any] = {
+        "basis": measured.basis,
         **{f"{name}_ms": value for name, value in measured.record().items()},
         **{f"budget_p{budget.percentile}_ms": budget.budget_ms for budget in limits.budgets},
         "noise_floor": noise_floor,
@@ -191,5 +193,5 @@ CLAUSES: tuple[Clause, ...] = (
     Clause("params", "parameters as published, and every weight of the folded network in the file", _check_params),
     Clause("param limit", "parameters within [target] max_params", _check_param_limit),
     Clause("file size", "the file within [export] max_file_mb", _check_file_size),
-    Clause("latency", "measured on the target within the budget, at a noise floor that counts", _check_latency),
+    Clause(LATENCY, "within the budget on the target, at a noise floor that counts", _check_latency),
 )

@@ -3,10 +3,13 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from pipeline.artifacts.known_latency import PREDICTED
 from pipeline.artifacts.latency_table import Calibration, LatencyTable, Precision, SkeletonEntry, Validation
 from pipeline.errors import UserError
 from pipeline.latency.calibration import group_of
 from pipeline.latency.executed import executed_sites, unmerged_costs
+from pipeline.latency.statistics import Interval
+from pipeline.latency.target import Measured
 from pipeline.space.costs import Costs, site_costs
 from pipeline.space.genotype import Genotype
 from pipeline.space.plan import all_sites
@@ -84,7 +87,20 @@ class Predictor:
 
     def limit_ms(self, budget_ms: float, percentile: int) -> float:
         """The limit on r that keeps the percentile within the budget T: T over the fitted ratio of the percentile."""
-        ratios = {50: 1.0, 95: self.calibration.p95_ratio, 99: self.calibration.p99_ratio}
-        if percentile not in ratios:
+        if percentile not in self._ratios:
             raise UserError(f"percentile must be 50, 95 or 99, not {percentile}")
-        return budget_ms / ratios[percentile]
+        return budget_ms / self._ratios[percentile]
+
+    @property
+    def _ratios(self) -> dict[int, float]:
+        return {50: 1.0, 95: self.calibration.p95_ratio, 99: self.calibration.p99_ratio}
+
+    def expect(self, genotype: Genotype) -> Measured:
+        """What stands in for a measurement where the table's machine cannot be asked: r and its interval, scaled."""
+        return expected(self.predict(genotype), self.calibration.p95_ratio, self.calibration.p99_ratio)
+
+
+def expected(r: Prediction, p95_ratio: float, p99_ratio: float) -> Measured:
+    """A prediction in the place of a measurement."""
+    p50, p95, p99 = (Interval(ratio * r.low_ms, ratio * r.high_ms) for ratio in (1.0, p95_ratio, p99_ratio))
+    return Measured(r.ms, p95_ratio * r.ms, p99_ratio * r.ms, 0.0, None, p95, p99, p50, PREDICTED)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.artifacts.latency_table import LatencyTable
+from pipeline.errors import Interrupted, PipelineError
 from pipeline.latency.campaign import Campaign, make_table, model_groups
 from pipeline.latency.measure import Device, Effort, Journal, Measurement, journal_from_record, measure_models
 from pipeline.latency.merging import merge_tables
@@ -36,8 +37,13 @@ def profile_device(
     """Measure the campaign and put its table into `folder`; after a kill the same call goes on where it stopped."""
     partial = folder / f".partial__{table_name(device.fingerprint, campaign.space)}"
     measurement = measure_campaign(device, campaign, effort, partial, progress)
-    partial.unlink(missing_ok=True)  # a campaign that gives no table must not be taken up again
-    return store_table(make_table(campaign, device.fingerprint, measurement), folder)
+    try:
+        profile = store_table(make_table(campaign, device.fingerprint, measurement), folder)
+    except PipelineError:
+        partial.unlink(missing_ok=True)  # a campaign that gives no table must not be taken up again
+        raise
+    partial.unlink(missing_ok=True)
+    return profile
 
 
 def store_table(table: LatencyTable, folder: Path) -> Profile:
@@ -67,20 +73,28 @@ def measure_campaign(
     groups = model_groups(campaign, device, _memory_bytes() // _MEMORY_SHARE)
     total, done = sum(len(group) for group in groups), 0
     sentinel = make_sentinel(device)
-    for group in groups:
-        share = len(group) / total
-        before = done / total
 
-        def after_round(journal: Journal, part: float, before: float = before, share: float = share) -> None:
-            progress(before + share * part, f"{total} models")
-            if partial:
-                write_text(partial, json.dumps({**key, "journal": journal.record()}, allow_nan=False))
+    def keep() -> None:
+        if partial:
+            write_text(partial, json.dumps({**key, "journal": journal.record()}, allow_nan=False))
 
-        if not _is_done(journal, list(group), effort):
-            progress(before, "building")
-            models = {name: make() for name, make in group.items()}
-            measure_models(device, models, sentinel, effort, journal, after_round)
-        done += len(group)
+    try:
+        for group in groups:
+            share = len(group) / total
+            before = done / total
+
+            def after_round(_: Journal, part: float, before: float = before, share: float = share) -> None:
+                progress(before + share * part, f"{total} models")
+                keep()
+
+            if not _is_done(journal, list(group), effort):
+                progress(before, "building")
+                models = {name: make() for name, make in group.items()}
+                measure_models(device, models, sentinel, effort, journal, after_round)
+            done += len(group)
+    except KeyboardInterrupt:
+        keep()
+        raise Interrupted("interrupted: the timings made so far are saved; run the same command to go on") from None
     progress(1.0, "done")
     return journal.measurement()
 

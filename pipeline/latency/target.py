@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
+from pipeline.artifacts.known_latency import MEASURED, PREDICTED, Basis
 from pipeline.config import TargetConfig
 from pipeline.console import progress_bar, say
 from pipeline.errors import PromiseBroken
@@ -36,6 +37,7 @@ class Measured(NamedTuple):
     """Latency of one call on the wall clock. `noise_floor` is half the 95 % interval of p50, as a share of it.
 
     p50 is that of undisturbed calls, the rest is of all calls. What was looked up, not timed, has no more than that.
+    Where nobody can ask the target, its table speaks for it (`basis`): such a figure has no noise, and an interval.
     """
 
     p50_ms: float
@@ -45,6 +47,12 @@ class Measured(NamedTuple):
     raw_p50_ms: float | None = None
     p95_interval_ms: Interval | None = None
     p99_interval_ms: Interval | None = None
+    p50_interval_ms: Interval | None = None
+    basis: Basis = MEASURED
+
+    @property
+    def is_predicted(self) -> bool:
+        return self.basis == PREDICTED
 
     def at(self, percentile: int) -> float:
         """The latency at 50, 95 or 99."""
@@ -52,12 +60,15 @@ class Measured(NamedTuple):
 
     def interval_ms(self, percentile: int) -> Interval:
         """The 95 % interval of a percentile: that of its own calls, and no narrower than the noise floor."""
-        at_ms, own = self.at(percentile), {95: self.p95_interval_ms, 99: self.p99_interval_ms}.get(percentile)
+        owns = {50: self.p50_interval_ms, 95: self.p95_interval_ms, 99: self.p99_interval_ms}
+        at_ms, own = self.at(percentile), owns[percentile]
         low, high = at_ms * (1 - self.noise_floor), at_ms * (1 + self.noise_floor)
         return Interval(min(low, own.low), max(high, own.high)) if own else Interval(low, high)
 
     def noise_at(self, *percentiles: int) -> float:
         """Half the interval as a share of the latency, at the percentile of those where it is largest."""
+        if self.is_predicted:
+            return self.noise_floor
         intervals = {percentile: self.interval_ms(percentile) for percentile in percentiles if percentile != 50}
         tails = [(high - low) / 2 / self.at(percentile) for percentile, (low, high) in intervals.items()]
         return max([self.noise_floor, *tails])
@@ -76,10 +87,17 @@ class Measured(NamedTuple):
 
     def record_beside(self, budget_ms: float, percentile: int) -> dict[str, Any]:
         """As certificates and model cards hold it: the noise floor and the interval are those of the percentile."""
-        return {
+        known: dict[str, Any] = {
             "measured_ms": self.record(),
             "measured_interval_ms": list(self.interval_ms(percentile)),
-            "noise_floor": self.noise_at(percentile),
+        }
+        if self.is_predicted:
+            known = {"measured_ms": None, "expected_ms": self.record()}
+            known["expected_interval_ms"] = list(self.interval_ms(percentile))
+        return {
+            "basis": self.basis,
+            **known,
+            "noise_floor": None if self.is_predicted else self.noise_at(percentile),
             "within_noise": self.is_within_noise_of(budget_ms, percentile),
         }
 
@@ -119,8 +137,8 @@ class TargetMachine:
         with progress_bar() as bar:
             task = bar.add_task("timing on the target", total=100, note="")
             for longer in _LONGER:
-                effort = replace(self.effort, rounds=longer * self._rounds)
-                measurement = measure_models(
+                effort = replace(self.effort, rounds=longer * rounds_for(self.effort, self.percentiles))
+                measure_models(
                     self.device,
                     named,
                     self._sentinel,
@@ -128,25 +146,31 @@ class TargetMachine:
                     journal,
                     lambda _, share: bar.update(task, completed=round(100 * share)),
                 )
-                noise = measurement.noise_beside(self.sentinel_ms)
-                found = [_summarize(measurement.timings[name], journal.readings[name], noise) for name in named]
+                found = list(summarize_journal(journal, list(named), self.sentinel_ms).values())
                 worst = max(one.noise_at(*self.percentiles) for one in found)
-                if worst <= self.max_noise_floor or noise > self.max_noise_floor:
+                if worst <= self.max_noise_floor or found[0].noise_floor > self.max_noise_floor:
                     break  # more calls make no machine quieter
                 bar.update(task, note=f"known to ± {worst:.0%}")
         return found
 
-    @property
-    def _rounds(self) -> int:
-        """Those of the effort, or as many as the tails need."""
-        tail = max(self.percentiles)
-        calls = _CALLS_BEYOND * 100 / (100 - tail) if tail > 50 else 0
-        return max(self.effort.rounds, math.ceil(calls / self.effort.calls))
+
+def rounds_for(effort: Effort, percentiles: Sequence[int]) -> int:
+    """The rounds of the effort, or as many as the tails need."""
+    tail = max(percentiles)
+    calls = _CALLS_BEYOND * 100 / (100 - tail) if tail > 50 else 0
+    return max(effort.rounds, math.ceil(calls / effort.calls))
+
+
+def summarize_journal(journal: Journal, names: Sequence[str], known_sentinel_ms: float | None) -> dict[str, Measured]:
+    """What the readings of these models say, on a machine that is known to run the sentinel so fast."""
+    measurement = journal.measurement()
+    noise = measurement.noise_beside(known_sentinel_ms)
+    return {name: _summarize(measurement.timings[name], journal.readings[name], noise) for name in names}
 
 
 def _summarize(timing: Timing, readings: Sequence[Reading], noise_floor: float) -> Measured:
-    tails = (tail_interval(readings, percentile) for percentile in (95, 99))
-    return Measured(timing.p50_ms, timing.p95_ms, timing.p99_ms, noise_floor, timing.raw_p50_ms, *tails)
+    p95, p99 = (tail_interval(readings, percentile) for percentile in (95, 99))
+    return Measured(timing.p50_ms, timing.p95_ms, timing.p99_ms, noise_floor, timing.raw_p50_ms, p95, p99)
 
 
 def measure_quietly(

@@ -4,7 +4,7 @@ from typing import Any
 
 from rich.table import Table
 
-from pipeline.console import console, print_result, say
+from pipeline.console import print_result, say, show
 from pipeline.data.check import DataCheck, Size
 from pipeline.data.folder import describe_refused
 from pipeline.errors import UserError
@@ -16,7 +16,7 @@ def report_check(check: DataCheck, as_json: bool) -> None:
     """Figures on stdout, the classes and what is odd on stderr; images that cannot be used end it with a refusal."""
     print_result({**_summarize(check), **(_detail(check) if as_json else {})}, as_json)
     if not as_json:
-        console.print(_class_table(check))
+        show(_class_table(check))
         for pair in (check.duplicates or [])[:_LISTED]:
             say(f"the test image {pair.test} is the training image {pair.training}: accuracy will flatter")
     if check.refusals:

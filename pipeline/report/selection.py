@@ -1,13 +1,15 @@
 """What discretize shows a person: one row per budget, and what the classic cut would have taken."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich import box
 from rich.table import Table
 
-from pipeline.selection.budgets import Sweep
+from pipeline.artifacts.known_latency import PREDICTED
+from pipeline.selection.budgets import Outcome, Sweep
 from pipeline.selection.candidate import Candidate
 from pipeline.selection.evidence import Standing
+from pipeline.selection.records import TableState
 
 _HEADINGS = ("budget", "measured", "predicted", "noise", "size", "M MACs", "score", "rounds")
 
@@ -18,8 +20,10 @@ def summarize(sweep: Sweep, argmax: Candidate, chosen_ms: float) -> Table:
     Latencies in ms, sizes as cells × channels, scores as their place between a random (0 %) and the best cell.
     """
     percentile = sweep.outcomes[0].demands.percentile
+    predicted = any(outcome.chosen.timing.is_predicted for outcome in sweep.outcomes)
+    title = "Networks by the target's table, not measured on it" if predicted else "Certified networks"
     table = Table(
-        title=f"Certified networks (p{percentile} in ms)",
+        title=f"{title} (p{percentile} in ms)",
         title_justify="left",
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
@@ -31,9 +35,9 @@ def summarize(sweep: Sweep, argmax: Candidate, chosen_ms: float) -> Table:
         mark = "→ " if demands.budget_ms == chosen_ms else ""
         table.add_row(
             f"{mark}{demands.budget_ms:g}",
-            f"{measured.at(demands.percentile):.3f}",
-            f"{chosen.predicted.ms:.3f}",
-            f"{measured.noise_floor:.1%}",
+            "–" if predicted else f"{measured.at(demands.percentile):.3f}",
+            f"{measured.at(demands.percentile) if predicted else chosen.predicted.ms:.3f}",
+            "–" if predicted else f"{measured.noise_floor:.1%}",
             *_sizes(chosen),
             str(len(outcome.tried)),
         )
@@ -41,6 +45,31 @@ def summarize(sweep: Sweep, argmax: Candidate, chosen_ms: float) -> Table:
         table.add_row(f"{budget_ms:g}", "over")
     table.add_row("argmax", "", f"{argmax.predicted.ms:.3f}", "", *_sizes(argmax), "", style="dim")
     return table
+
+
+def remarks(sweep: Sweep, trained: Outcome, table: TableState) -> Iterator[str]:
+    """What a person should know beside the table: refusals, poor choices, doubts, and which network is trained."""
+    yield from map(str, sweep.refusals.values())
+    for outcome in sweep.outcomes:
+        if outcome.chosen.share < 0:
+            yield (
+                f"the cell chosen for {outcome.demands.budget_ms:g} ms scores below a random one "
+                f"({outcome.chosen.share:.0%}): the budget leaves little of what the search found; raise it, or make "
+                "the network smaller with [target] cells and channels"
+            )
+    if trained.chosen.timing.is_predicted:
+        yield (
+            f"{PREDICTED}: {table.describe()}; `pipeline discretize --write-kit DIR` hands the candidates out to be "
+            "timed there"
+        )
+    elif not table.trusted:
+        yield f"{table.describe()}: what was measured holds, but the certificate is marked provisional"
+    if len(sweep.outcomes) > 1:
+        others = [f"{one.demands.budget_ms:g}" for one in sweep.outcomes if one is not trained]
+        yield (
+            f"`pipeline retrain` trains the network of {trained.demands.budget_ms:g} ms; with --budget-ms "
+            f"{' or '.join(others)} that of another budget"
+        )
 
 
 def show_evidence(standings: Sequence[Standing]) -> Table:

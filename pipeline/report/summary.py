@@ -6,24 +6,24 @@ from rich.table import Table
 
 from pipeline.artifacts.certificate import Certificate
 from pipeline.artifacts.model_card import ModelCard
-from pipeline.console import console, say
+from pipeline.console import say, show
 from pipeline.latency.target import FIRM_NOISE_FLOOR, P50_MEANS
 from pipeline.rundir import RunDir
 
 
 def print_summary(run: RunDir) -> None:
     """The table of the export and the line of Python that loads it."""
-    table = Table(show_header=False, title=f"exports/{run.name}")
-    for name, value in summarize(ModelCard.read(run.model_card, f"export{run.flag}")).items():
+    table = Table(show_header=False, title=f"exports/{run.exports.name}")
+    for name, value in summarize(ModelCard.read(run.model_card, run.call("export"))).items():
         table.add_row(name, value)
-    console.print(table)
+    show(table)
     say(P50_MEANS)
     say(loading_line(run.model))
 
 
 def summarize(card: ModelCard) -> dict[str, str]:
     """The figures of a model card that a person wants to see."""
-    measured, certificate = card.measured_ms, card.certificate
+    latency, certificate = card.latency_ms, card.certificate
     rows = {
         "test accuracy": f"{card.test_accuracy:.2%}",
         "parameters": f"{card.params:,}",
@@ -32,8 +32,11 @@ def summarize(card: ModelCard) -> dict[str, str]:
         "budget": f"{card.budget_ms:g} ms at p{card.percentile}{_near(card)}",
         "predicted": _predicted(certificate),
         "certificate": _certified(certificate),
-        "measured p50 / p95 / p99": " / ".join(_milliseconds(measured.at(q)) for q in (50, 95, 99)),
-        "median of all calls (raw_p50)": _milliseconds(measured.raw_p50),
+        f"{'measured' if card.measured_ms else 'predicted'} p50 / p95 / p99": " / ".join(
+            _milliseconds(latency.at(q)) for q in (50, 95, 99)
+        ),
+        "latency": card.basis,
+        "median of all calls (raw_p50)": _milliseconds(latency.raw_p50),
         "noise floor": _noise(card.noise_floor),
         "contract": f"all {len(card.contract)} clauses kept",
     }
@@ -52,19 +55,23 @@ def _predicted(certificate: Certificate) -> str:
 
 
 def _certified(certificate: Certificate) -> str:
-    measured = _milliseconds(certificate.certified_ms)
-    return f"{measured} before training, noise floor {_noise(certificate.noise_floor)}{_near(certificate)}"
+    certified = _milliseconds(certificate.certified_ms)
+    if certificate.noise_floor is None:
+        return f"{certified}: {certificate.basis}{_near(certificate)}"
+    return f"{certified} before training, noise floor {_noise(certificate.noise_floor)}{_near(certificate)}"
 
 
 def _near(record: Certificate | ModelCard) -> str:
     """The mark of a latency that another measurement may well find over the budget."""
-    if not record.within_noise or record.measured_interval_ms is None:
+    if not record.within_noise or record.latency_interval_ms is None:
         return ""
-    low, high = map(_milliseconds, record.measured_interval_ms)
+    low, high = map(_milliseconds, record.latency_interval_ms)
     return f"; within the noise of the budget: p{record.percentile} lies between {low} and {high}"
 
 
-def _noise(floor: float) -> str:
+def _noise(floor: float | None) -> str:
+    if floor is None:
+        return "–"
     return f"{floor:.0%}" if floor <= FIRM_NOISE_FLOOR else f"{floor:.0%}: provisional"
 
 

@@ -69,6 +69,13 @@ class History:
         self.close()
 
 
+def publish_history(working: Path, path: Path) -> list[Entry]:
+    """Put the history of work that is done in the place of an earlier one, which stayed until now."""
+    entries = read_history(working)
+    write_text(path, "".join(map(_line, entries)))
+    return entries
+
+
 def read_history(path: Path) -> list[Entry]:
     """All whole lines of a history; the last may be torn by a power cut, and is left out."""
     if not path.exists():

@@ -8,12 +8,22 @@ from typing import Any, Self
 
 from pipeline.errors import Interrupted
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _STDERR = 2
+# A step may take longer than anybody waits; then the last checkpoint has to do.
+_PATIENCE_S = 4.0
+
+
+def is_ignored(number: signal.Signals) -> bool:
+    """Whether whoever started us wants the signal ignored, as nohup does."""
+    return signal.getsignal(number) == signal.SIG_IGN
 
 
 class Interruption:
-    """While it is entered, SIGINT and SIGTERM set `requested`; a second SIGINT acts as it would have without."""
+    """While it is entered, SIGINT, SIGTERM and SIGHUP set `requested`; a second SIGINT acts as it would have without.
+
+    A loop that does not stop in four seconds is stopped where it is, and goes on from its last checkpoint another time.
+    """
 
     def __init__(self) -> None:
         self.requested = False
@@ -21,15 +31,23 @@ class Interruption:
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            self._previous = {number: signal.signal(number, self._note) for number in _SIGNALS}
+            heard = [number for number in _SIGNALS if not is_ignored(number)]
+            self._previous = {number: signal.signal(number, self._note) for number in heard}
+            self._previous[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._lose_patience)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.hold()
         for number, handler in self._previous.items():
             signal.signal(number, handler)
         self._previous = {}
+
+    def hold(self) -> None:
+        """The loop has heard, and saves its state: it is given the time that takes."""
+        if self._previous:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
 
     def stop(self, what: str) -> Interrupted:
         """The error to raise once the state is saved; `what` says where the work stands."""
@@ -39,5 +57,12 @@ class Interruption:
         if self.requested and number == signal.SIGINT:
             signal.signal(signal.SIGINT, self._previous[signal.SIGINT])
             raise KeyboardInterrupt
+        if not self.requested:
+            signal.setitimer(signal.ITIMER_REAL, _PATIENCE_S)
         self.requested = True
         os.write(_STDERR, "\nstopping after this step …\n".encode())  # safe in a handler, whatever else is printing
+
+    def _lose_patience(self, number: int, frame: FrameType | None) -> None:
+        raise Interrupted(
+            "interrupted in the middle of a long step; run the same command to go on from the last checkpoint"
+        )

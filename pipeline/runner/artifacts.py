@@ -35,7 +35,7 @@ def hash_of(context: Context, kind: type[Artifact]) -> str | None:
 
 def read_record(context: Context, stage: Stage) -> StageRecord:
     """What the stage recorded when it was done; a damaged record is made anew with --force."""
-    return StageRecord.read(context.run.record(stage.name), f"{stage.command} --force{context.run.flag}")
+    return StageRecord.read(context.run.record(stage.name), f"{context.run.call(stage.command)} --force")
 
 
 def check_inputs(context: Context, stage: Stage) -> dict[str, str]:
@@ -55,7 +55,7 @@ def _check_given(context: Context, kind: type[Artifact]) -> str:
 
 
 def _check_made(context: Context, kind: type[Artifact], maker: Stage) -> str:
-    found, command = hash_of(context, kind), f"{maker.command}{context.run.flag}"
+    found, command = hash_of(context, kind), context.run.call(maker.command)
     if found is None:
         if kind is LatencyTable and path_of(context, kind).is_file():
             LatencyTable.read(path_of(context, kind), command)  # says what is wrong with it, if it is damaged
@@ -73,7 +73,7 @@ def hash_outputs(context: Context, stage: Stage) -> dict[str, str | None]:
     hashes = {kind: hash_of(context, kind) for kind in stage.writes}
     for kind, found in hashes.items():
         if found is None and not kind.optional:
-            command = f"`pipeline {stage.command}{context.run.flag}`"
+            command = f"`pipeline {context.run.call(stage.command)}`"
             raise UserError(f"{_shown(context, kind)} is missing or incomplete: run {command} again")
     return {kind.name: found for kind, found in hashes.items()}
 

@@ -3,26 +3,33 @@
 import importlib
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import ModuleType
 
 from pipeline.artifacts.artifact import Artifact
+from pipeline.artifacts.certificate import Certificate
 from pipeline.artifacts.files import Images
 from pipeline.artifacts.latency_table import LatencyTable
 from pipeline.artifacts.stage_record import StageRecord
+from pipeline.artifacts.trained import Trained
 from pipeline.config_file import render_config
 from pipeline.console import is_follower, say
-from pipeline.rundir import write_json, write_text
+from pipeline.rundir import budget_folders, write_json, write_text
 from pipeline.runner.artifacts import check_inputs, hash_of, hash_outputs, read_record
 from pipeline.runner.environment import describe_environment
+from pipeline.runner.log import logged
 from pipeline.runner.opening import remember_flags
+from pipeline.runner.redoing import confirm_redo, set_aside
 from pipeline.stages import TRANSFER, Stage, stages_of
 from pipeline.stages.context import Context
 
+Work = Callable[[Context], None]
 
-def run_stage(context: Context, stage: Stage, force: bool = False) -> None:
-    """Run one stage, unless it is up to date; `force` runs it from the start all the same."""
+
+def run_stage(context: Context, stage: Stage, force: bool = False, yes: bool = False) -> None:
+    """Run one stage, unless it is up to date; `force` runs it from the start all the same, `yes` without a question."""
     before = [TRANSFER] if stage.name == TRANSFER.part_of and TRANSFER in stages_of(context.config) else []
     if is_follower():
         # else the first process does nothing, and must not be waited for
@@ -31,32 +38,59 @@ def run_stage(context: Context, stage: Stage, force: bool = False) -> None:
         return
     with context.run.locked():
         for one in (*before, stage):
-            _bring_up_to_date(context, one, force)
+            _bring_up_to_date(context, one, [] if force or yes else [one], force)
 
 
-def run_all(context: Context) -> None:
-    """Every stage in order, without those that are up to date."""
+def run_all(context: Context, yes: bool = False) -> None:
+    """Every stage in order, without those that are up to date.
+
+    The first that must be made again is asked about, with all that follows: nobody waits for a second question.
+    """
     with context.run.locked():
-        for stage in stages_of(context.config):
-            _bring_up_to_date(context, stage, with_images=True)
+        stages, asked = stages_of(context.config), yes
+        for place, stage in enumerate(stages):
+            ran = _bring_up_to_date(context, stage, [] if asked else stages[place:], with_images=True)
+            asked = asked or ran
 
 
-def _bring_up_to_date(context: Context, stage: Stage, force: bool = False, with_images: bool = False) -> None:
+def run_otherwise(context: Context, stage: Stage, work: Work, reason: str) -> None:
+    """Make the outputs of a stage in another way than its own, such as from what a kit has measured."""
+    with context.run.locked():
+        say(f"▶ {stage.name}: {reason}")
+        _run_locked(context, stage, work)
+        remember_flags(context)
+
+
+def hand_out(context: Context, stage: Stage, work: Work) -> None:
+    """Do something with the inputs of a stage that changes nothing in the run, such as writing a kit."""
+    with context.run.locked():
+        check_inputs(context, stage)
+        work(context)
+        remember_flags(context)
+
+
+def _bring_up_to_date(
+    context: Context, stage: Stage, ask_about: Sequence[Stage], force: bool = False, with_images: bool = False
+) -> bool:
+    """Whether the stage ran; `ask_about` are the stages that a person is asked about before it does."""
     changes = ["from the start"] if force else list(changes_since(context, stage))
     if changes:
         say(f"▶ {stage.name}: {'; '.join(changes)}")
-        _run_locked(context, stage, force, with_images)
+        if ask_about:
+            confirm_redo(context, ask_about, changes)
+        _run_locked(context, stage, _module(stage).run, force, with_images)
     else:
-        again = f"`pipeline {stage.command} --force` runs it again"
+        again = f"`pipeline {context.run.call(stage.command)} --force` runs it again"
         say(f"✓ {stage.name}: up to date (inputs, settings and outputs are unchanged; {again})")
     remember_flags(context)
+    return bool(changes)
 
 
 def _module(stage: Stage) -> ModuleType:
     return importlib.import_module(f"pipeline.stages.{stage.name}")
 
 
-def _run_locked(context: Context, stage: Stage, force: bool, with_images: bool) -> None:
+def _run_locked(context: Context, stage: Stage, work: Work, force: bool = False, with_images: bool = False) -> None:
     """Run a stage and record it. Until then nothing of an earlier result is touched but by the stage itself, last.
 
     Damaged images are found before hours of work; a stage that needs none asks for them only with `with_images`.
@@ -65,10 +99,17 @@ def _run_locked(context: Context, stage: Stage, force: bool, with_images: bool) 
     with_images = with_images or Images in stage.reads or not context.config.data.classes
     if with_images:
         context.data.pool.images.prepare()
+    if Trained in stage.writes and context.run.certificate.is_file():
+        say(context.read(Certificate).describe())
     checkpoints = context.run.checkpoints(stage.name)
-    if force:
-        shutil.rmtree(checkpoints, ignore_errors=True)
-    _module(stage).run(context)
+    with logged(context.run), set_aside(checkpoints, force):
+        work(context)
+        _record(context, stage, inputs, time.monotonic() - start, with_images)
+    shutil.rmtree(checkpoints, ignore_errors=True)
+
+
+def _record(context: Context, stage: Stage, inputs: dict[str, str], seconds: float, with_images: bool) -> None:
+    """What the run was, and what the stage read and left; each of several budgets has a record of its own."""
     heading = f"The resolved configuration of the run {context.run.name}."
     write_text(context.run.config, render_config(context.config, heading))
     write_json(context.run.environment, describe_environment(context))
@@ -77,14 +118,19 @@ def _run_locked(context: Context, stage: Stage, force: bool, with_images: bool) 
     record = StageRecord(
         stage=stage.name,
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
-        seconds=round(time.monotonic() - start, 1),
+        seconds=round(seconds, 1),
         settings=stage.settings_in(context.config),
         inputs=inputs,
         outputs=hash_outputs(context, stage),
         versions={kind.name: kind.version for kind in stage.writes},
     )
+    if Certificate in stage.writes:
+        for folder in sorted(budget_folders(context.run.genotype.parent)):
+            own = replace(context, run=replace(context.run, budget=folder.name))
+            if own.run.certificate.is_file():
+                outputs = hash_outputs(own, stage)
+                record.model_copy(update={"outputs": outputs}).write(own.run.record(stage.name))
     record.write(context.run.record(stage.name))
-    shutil.rmtree(checkpoints, ignore_errors=True)
 
 
 def changes_since(context: Context, stage: Stage) -> Iterator[str]:

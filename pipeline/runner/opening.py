@@ -1,19 +1,26 @@
 """Opening a run: pipeline.toml, the flags given to this run before, and the flags given now."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pipeline.artifacts.certificate import Certificate
 from pipeline.config_file import Overrides, read_config
 from pipeline.console import say
 from pipeline.errors import UserError
-from pipeline.rundir import RunDir, read_json, write_json
+from pipeline.rundir import RunDir, budget_folders, budget_name, read_json, write_json
 from pipeline.space.spaces import space_named
 from pipeline.stages.context import Context
 
 
-def open_run(config_path: Path, name: str, flags: Overrides) -> Context:
-    """The context of a run. Flags win over flags of earlier commands of the same run, which win over the file."""
+def open_run(config_path: Path, name: str, flags: Overrides, budget_ms: float | None = None) -> Context:
+    """The context of a run. Flags win over flags of earlier commands of the same run, which win over the file.
+
+    `budget_ms` takes the network of one of several budgets.
+    """
     run = RunDir(config_path.absolute().parent, name)
+    if budget_ms is not None:
+        run = take_budget(run, budget_ms)
     given = {s: {k: v for k, v in values.items() if v is not None} for s, values in flags.items()}
     if "budget_ms" in given.get("target", {}):  # one budget, asked for now, and not those of before
         given["discretize"] = {"budgets_ms": [], **given.get("discretize", {})}
@@ -31,6 +38,21 @@ def open_run(config_path: Path, name: str, flags: Overrides) -> Context:
     if kept:
         say(f"from earlier flags of the run {name!r}: {', '.join(kept)}; delete {run.flags} to drop them")
     return Context(config, run, {section: values for section, values in sorted(merged.items()) if values})
+
+
+def take_budget(run: RunDir, budget_ms: float) -> RunDir:
+    """The run with the network that `discretize` chose for this budget: the one it trains anyway, or another."""
+    if run.certificate.is_file() and Certificate.read(run.certificate).budget_ms == budget_ms:
+        return run
+    own = replace(run, budget=budget_name(budget_ms))
+    if own.certificate.is_file():
+        return own
+    chosen = sorted(folder.name.removesuffix("ms") for folder in budget_folders(run.genotype.parent))
+    there = f" (there are {', '.join(chosen)} ms)" if chosen else ""
+    raise UserError(
+        f"no network was chosen for {budget_ms:g} ms{there}; `pipeline {run.call('discretize')} --budget-ms "
+        f"{','.join([*chosen, f'{budget_ms:g}'])}` chooses one"
+    )
 
 
 def remember_flags(context: Context) -> None:

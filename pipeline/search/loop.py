@@ -117,6 +117,7 @@ class _Driver:
                     return f"the architecture has collapsed for {_COLLAPSED_EPOCHS} epochs"
             agreed = self._agree(interruption.requested)
             if agreed.stop:
+                interruption.hold()
                 self._save()
                 raise interruption.stop(f"step {search.state.step} of {search.total_steps}")
             if search.at_epoch_end or agreed.save:

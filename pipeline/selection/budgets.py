@@ -81,6 +81,11 @@ def select(chooser: Chooser, seeker: Seeker, demands: Demands, measure: Measure,
     if rules.evolution is not None:
         refinement = Refinement(chooser, rules.evolution, demands, certified)
         certified = refinement.refine(measure, rules.max_rounds, rules.max_noise_floor)
+    return conclude(demands, certified)
+
+
+def conclude(demands: Demands, certified: Certified) -> Outcome:
+    """What was certified, with the verdict on every network."""
     tried = tuple(_with_verdict(one, certified) for one in certified.tried)
     return Outcome(demands, next(one for one in tried if one.verdict == "chosen"), tried)
 

@@ -53,13 +53,14 @@ def certify_outcome(outcome: Outcome, circumstances: Circumstances) -> Certifica
     """The certificate of a network that fits."""
     chosen, demands = outcome.chosen, outcome.demands
     predicted, noise = chosen.predicted, chosen.timing.noise_at(demands.percentile)
+    unsure = chosen.timing.is_predicted or noise > FIRM_NOISE_FLOOR
     return Certificate(
         **_asked(demands, circumstances),
         fits=True,
         predicted_ms=predicted.ms,
         predicted_interval_ms=(predicted.low_ms, predicted.high_ms),
         **chosen.timing.record_beside(demands.budget_ms, demands.percentile),
-        provisional=not circumstances.table.trusted or noise > FIRM_NOISE_FLOOR,
+        provisional=unsure or not circumstances.table.trusted,
         genotype_sha256=genotype_hash(chosen.genotype),
         skeleton=chosen.target.skeleton,
         iterations=[_iteration(done) for done in outcome.tried],
@@ -87,8 +88,8 @@ def _iteration(done: Candidate) -> Iteration:
     return Iteration(
         limit_ms=done.limit_ms,
         predicted_ms=done.predicted.ms,
-        measured_ms=Percentiles(**done.timing.record()),
-        noise_floor=done.timing.noise_floor,
+        measured_ms=_measured(done),
+        noise_floor=None if done.timing.is_predicted else done.timing.noise_floor,
         cells=done.target.skeleton.cells,
         channels=done.target.skeleton.channels,
         genotype_sha256=genotype_hash(done.genotype),
@@ -135,5 +136,8 @@ def _figures(candidate: Candidate) -> dict[str, Any]:
 
 
 def _candidate(candidate: Candidate) -> CandidateFigures:
-    measured = Percentiles(**candidate.timing.record())
-    return CandidateFigures(**_figures(candidate), measured_ms=measured, verdict=candidate.verdict)
+    return CandidateFigures(**_figures(candidate), measured_ms=_measured(candidate), verdict=candidate.verdict)
+
+
+def _measured(candidate: Candidate) -> Percentiles | None:
+    return None if candidate.timing.is_predicted else Percentiles(**candidate.timing.record())

@@ -30,7 +30,7 @@ class Context:
 
     def read(self, kind: type[_A]) -> _A:
         """An artifact of the run; what is missing or damaged is refused with the command that makes it."""
-        return kind.read(getattr(self.run, kind.name), f"{kind.maker}{self.run.flag}")
+        return kind.read(getattr(self.run, kind.name), self.run.call(kind.maker))
 
     def write(self, artifact: Typed) -> None:
         """Put an artifact in its place in the run."""

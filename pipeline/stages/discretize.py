@@ -1,23 +1,27 @@
 """discretize: the best cell that fits, measured before it is trained."""
 
-from collections.abc import Iterator, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from pipeline.artifacts.alphas import Alphas
 from pipeline.budget.integer_programme import Scores
 from pipeline.budget.limits import Limit
 from pipeline.budget.targets import Demands, Target, make_targets
-from pipeline.console import console, progress_bar, say
+from pipeline.console import progress_bar, say, show
+from pipeline.errors import Interrupted, PromiseBroken
 from pipeline.fingerprint import Fingerprint
 from pipeline.report.pictures.pareto import draw_pareto
-from pipeline.report.selection import show_evidence, summarize
+from pipeline.report.selection import remarks, show_evidence, summarize
+from pipeline.resumable.checkpoint import hash_of
 from pipeline.rundir import sha256_of
-from pipeline.selection.budgets import Rules, order_budgets, pick_outcome, sweep_budgets
+from pipeline.selection.budgets import Outcome, Rules, order_budgets, pick_outcome, sweep_budgets
 from pipeline.selection.certification import Measure
 from pipeline.selection.chooser import Chooser
 from pipeline.selection.evidence import Standing
 from pipeline.selection.evolution import Evolution
 from pipeline.selection.job import Job
+from pipeline.selection.measurements import Measurements
 from pipeline.selection.pool import Pool, feasible_networks
 from pipeline.selection.records import Circumstances, TableState
 from pipeline.selection.structure import additive_scores
@@ -30,6 +34,9 @@ from pipeline.stages.judgement import alpha_scores, judge, make_sources
 from pipeline.stages.tables import open_target_table, skeletons_of
 
 _POOL = 96  # networks that are considered before any is trained
+_PICTURE = "pareto.png"
+
+Select = Callable[[Job, float], Outcome]
 
 
 class Prospect(NamedTuple):
@@ -44,34 +51,43 @@ class Prospect(NamedTuple):
 
 def run(context: Context) -> None:
     """Write a genotype, how it was selected and its certificate, for every budget asked."""
-    discretize(context, _open_prospect(context))
+    prospect, target = open_prospect(context), context.config.target
+    path = context.run.checkpoints("discretize") / "measured.jsonl"
+    identity = hash_of([prospect.device.record(), prospect.sentinel_ms])
+    measure = Measurements(prospect.measure, path, identity, target.percentile, target.max_noise_floor)
+    try:
+        discretize(context, prospect._replace(measure=measure))
+    except KeyboardInterrupt:
+        raise Interrupted(
+            "interrupted: the short trainings and measurements made so far are saved; run the same command to go on"
+        ) from None
+    except PromiseBroken:
+        shutil.rmtree(path.parent, ignore_errors=True)  # not an interruption: there is nothing to go on with
+        raise
 
 
-def discretize(context: Context, prospect: Prospect) -> None:
+def discretize(context: Context, prospect: Prospect, select: Select = Job.select) -> None:
     """The stage, wherever predictions and measurements come from."""
-    target, folder = context.config.target, context.run.genotype.parent
-    budgets_ms = order_budgets(context.config.discretize.budgets_ms or [target.budget_ms], say)
-    job = _make_job(context, prospect, context.read(Alphas), budgets_ms)
-    sweep = sweep_budgets(budgets_ms, job.select)
-    if len(budgets_ms) > 1:
-        job.write_each(folder, sweep)
-        if sweep.outcomes:
-            draw_pareto(folder / "pareto.png", sweep.outcomes, job.argmax_beside(sweep.outcomes[-1]))
+    target, folder, budgets_ms = context.config.target, context.run.genotype.parent, budgets_of(context)
+    job = make_job(context, prospect, context.read(Alphas), budgets_ms)
+    sweep = sweep_budgets(budgets_ms, lambda budget_ms: select(job, budget_ms))
     outcome = pick_outcome(sweep, target.budget_ms)
-    job.write(folder, outcome)
-    console.print(summarize(sweep, job.argmax_beside(outcome), outcome.demands.budget_ms))
-    for error in sweep.refusals.values():
-        say(str(error))
-    if outcome.chosen.share < 0:
-        say(
-            f"the chosen cell scores below a random one ({outcome.chosen.share:.0%}): the budget leaves little "
-            "of what the search found; raise it, or make the network smaller with [target] cells and channels"
-        )
-    if not prospect.table.trusted:
-        say(f"{prospect.table.describe()}: what was measured holds, but the certificate is marked provisional")
+    job.write_all(folder, sweep, outcome)
+    if len(sweep.outcomes) > 1:
+        draw_pareto(folder / _PICTURE, sweep.outcomes, job.argmax_beside(sweep.outcomes[-1]))
+    else:
+        (folder / _PICTURE).unlink(missing_ok=True)
+    show(summarize(sweep, job.argmax_beside(outcome), outcome.demands.budget_ms))
+    for line in remarks(sweep, outcome, prospect.table):
+        say(line)
 
 
-def _make_job(context: Context, prospect: Prospect, found: Alphas, budgets_ms: Sequence[float]) -> Job:
+def budgets_of(context: Context) -> list[float]:
+    """Every budget asked, in rising order."""
+    return order_budgets(context.config.discretize.budgets_ms or [context.config.target.budget_ms], say)
+
+
+def make_job(context: Context, prospect: Prospect, found: Alphas, budgets_ms: Sequence[float]) -> Job:
     settings, target, scores = context.config.discretize, context.config.target, alpha_scores(context, found)
     verdict = None
     if settings.evidence_minutes and settings.rule == "best":
@@ -112,7 +128,7 @@ def _weigh_evidence(
         return None
     evidence = judge(context, pool, sources, context.run.evidence)
     standings = evidence.standings()
-    console.print(show_evidence(standings))
+    show(show_evidence(standings))
     if standings[-1].tau <= 0:
         say(
             f"the short trainings say no more than chance about networks left out (τ {standings[-1].tau:+.2f}): "
@@ -154,7 +170,8 @@ def _with_bar(evaluated: Iterator[Choices], at_most: int) -> Iterator[Choices]:
             bar.update(task, advance=1)
 
 
-def _open_prospect(context: Context) -> Prospect:
+def open_prospect(context: Context, by_prediction: bool = False) -> Prospect:
+    """What is known of the target; with `by_prediction` nothing is measured, wherever the target is."""
     known = open_target_table(context)
     predictors = {skeleton: known.predictor(skeleton) for skeleton in skeletons_of(context)}
     validations = [predictor.validation for predictor in predictors.values()]
@@ -162,7 +179,7 @@ def _open_prospect(context: Context) -> Prospect:
     return Prospect(
         make_targets(list(predictors), predictors.__getitem__),
         TableState(valid, known.differences),
-        known.machine.time_network,
-        known.machine.device.fingerprint,
-        known.machine.sentinel_ms,
+        known.expect if by_prediction else known.time_network,
+        known.table.fingerprint,
+        known.sentinel_ms,
     )

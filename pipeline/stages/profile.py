@@ -6,16 +6,16 @@ from rich.table import Table
 
 from pipeline.artifacts.latency_table import LatencyTable
 from pipeline.config import Config
-from pipeline.console import console, progress_bar, say
+from pipeline.console import progress_bar, say, show
 from pipeline.latency.campaign import Campaign
-from pipeline.latency.kit import read_kit_result
-from pipeline.latency.kit import write_kit as write_kit_folder
+from pipeline.latency.campaign_kit import campaign_kit, read_campaign_kit
 from pipeline.latency.measure import Device, Effort
 from pipeline.latency.profiling import Profile, profile_device, store_table
 from pipeline.latency.validity import describe_validation
 from pipeline.report.pictures.latency import draw_costs, draw_predictions
 from pipeline.space.skeleton import Skeleton
 from pipeline.stages.context import Context
+from pipeline.stages.kits import write_with_bar
 from pipeline.stages.tables import open_target, skeletons_of
 
 _SLOWEST = 5
@@ -44,24 +44,16 @@ def profile_on(context: Context, device: Device) -> None:
 def write_kit(context: Context, folder: Path) -> None:
     """`profile --write-kit`: the campaign as a folder for a machine without torch."""
     target = context.config.target
-    with progress_bar() as bar:
-        task = bar.add_task("writing the kit", total=100, note="")
-        write_kit_folder(
-            campaign_of(context),
-            _effort(context.config),
-            target.threads,
-            target.batch,
-            folder,
-            lambda share: bar.update(task, completed=round(100 * share)),
-        )
-    say(f"{folder} is ready: copy it to the target and run `python time_kit.py` there")
+    kit = campaign_kit(campaign_of(context), _effort(context.config), target.threads, target.batch)
+    write_with_bar(kit._replace(command=f"profile{context.run.flag}"), folder)
 
 
 def use_kit(context: Context, result: Path) -> None:
     """`profile --from-kit`: the table of the machine that measured the kit."""
     campaign = campaign_of(context)
-    stored = store_table(read_kit_result(result, campaign), context.run.tables)
+    stored = store_table(read_campaign_kit(result, campaign), context.run.tables)
     _report(stored, campaign.skeletons, context.config.target.max_noise_floor)
+    say(f"next: pipeline search{context.run.flag} --table {_shown(stored.path)} --allow-mismatch --budget-ms X")
 
 
 def campaign_of(context: Context) -> Campaign:
@@ -98,10 +90,15 @@ def _report(profile: Profile, skeletons: tuple[Skeleton, ...], allowed: float) -
                 draw_predictions(column, entry, profile.path.with_name(f"{stem}__predictions.png"))
                 say(f"{size} {precision}: the table is {describe_validation(entry.validation)}")
         say(f"{precision}: noise floor {column.noise_floor:.1%}{_warn(column.noise_floor, allowed)}")
-    console.print(_slowest_sites(profile.table))
+    show(_slowest_sites(profile.table))
     if not profile.replaced:
         say(f"the new figures miss the validity gate; {profile.path}, which passed it, was kept")
     say(f"latency table: {profile.path}")
+
+
+def _shown(path: Path) -> Path:
+    """As short as the shell takes it."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def _slowest_sites(table: LatencyTable) -> Table:

@@ -9,7 +9,7 @@ import numpy as np
 
 from pipeline.artifacts.alphas import Alphas
 from pipeline.budget.integer_programme import Scores
-from pipeline.console import console, say
+from pipeline.console import say, show
 from pipeline.errors import UserError
 from pipeline.report.selection import show_evidence
 from pipeline.selection.evidence import Evidence
@@ -41,7 +41,7 @@ def rank(context: Context, path: Path) -> dict[str, Any]:
     with context.run.locked():
         digest = hashlib.sha256(json.dumps([one.genotype.record() for one in lines]).encode()).hexdigest()[:12]
         evidence = judge(context, pool, sources, context.run.root / "rank" / f"{digest}.jsonl")
-    console.print(show_evidence(evidence.standings()))
+    show(show_evidence(evidence.standings()))
     return _record(lines, sources, evidence.predict(sources.look(pool.networks)).mean, _weights(evidence))
 
 

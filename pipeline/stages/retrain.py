@@ -15,6 +15,7 @@ from pipeline.data.splits import cut
 from pipeline.errors import UserError
 from pipeline.report.pictures.training import draw_all
 from pipeline.resumable.checkpoint import hash_of
+from pipeline.resumable.history import publish_history
 from pipeline.resumable.ranks import is_writer, joined, wait_for_all, world
 from pipeline.space.network import Network
 from pipeline.space.skeleton import Skeleton
@@ -71,12 +72,12 @@ def make_job(context: Context, chosen: ChosenNetwork, device: torch.device) -> J
         holdout=holdout,
         classes=context.data.classes,
         normalize=Normalization(context.data.mean, context.data.std, device, config.compute.channels_last),
-        augment=config.data.augment,
+        augment=config.retrain.augment or config.data.augment,
         device=device,
         seed=config.compute.seed,
         workers=config.compute.workers,
         checkpoints=run.checkpoints("retrain"),
-        history=run.history("retrain"),
+        history=run.checkpoints("retrain") / "history.jsonl",
         tensorboard=run.tensorboard("retrain"),
         config_hash=hash_of(
             {
@@ -122,6 +123,7 @@ def _finish(context: Context, network: Network, job: Job, outcome: Outcome) -> N
     else:
         network.load_state_dict(outcome.last)
         trained.write(last)
+    publish_history(job.history, run.history("retrain"))
     draw_all(run.weights.parent, outcome.history, measures, data.labels)
     say(
         f"test accuracy {measures.top1:.2%} (top-5 {measures.top5:.2%}, calibration error "

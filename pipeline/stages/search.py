@@ -1,5 +1,6 @@
 """search: architecture parameters that fit the user's data and the budget."""
 
+from pathlib import Path
 from typing import NamedTuple
 
 from pipeline.artifacts.alphas import Alphas, SupernetWeights
@@ -10,7 +11,7 @@ from pipeline.console import say
 from pipeline.latency.validity import require_valid
 from pipeline.report.pictures.search import draw_cells, draw_expected_latency
 from pipeline.resumable.checkpoint import hash_of
-from pipeline.resumable.history import read_history
+from pipeline.resumable.history import publish_history
 from pipeline.resumable.ranks import is_writer, joined
 from pipeline.search.engine import Search
 from pipeline.search.loop import SearchFiles, SearchResult, run_search
@@ -32,7 +33,7 @@ def run(context: Context) -> None:
         config = context.config
         search = Search(config.search, config.compute, context.data, context.search_skeleton, constraint, device)
         files = SearchFiles(
-            context.run.checkpoints("search"), context.run.history("search"), context.run.tensorboard("search")
+            context.run.checkpoints("search"), _working_history(context), context.run.tensorboard("search")
         )
         result = run_search(search, files, _identity(context, constraint), config.search.checkpoint_s)
         if is_writer():
@@ -113,6 +114,11 @@ def _identity(context: Context, constraint: Constraint) -> str:
     return hash_of({"settings": settings, "data": context.data.data_hash, "limits": limits, "prices": prices})
 
 
+def _working_history(context: Context) -> Path:
+    """That of a search under way: an earlier one stays until this one is done."""
+    return context.run.checkpoints("search") / "history.jsonl"
+
+
 def _write(context: Context, search: Search, constraint: Constraint, result: SearchResult) -> None:
     context.write(SupernetWeights(search.state.supernet.state_dict()))
     context.write(search.judged_networks())
@@ -122,8 +128,7 @@ def _write(context: Context, search: Search, constraint: Constraint, result: Sea
     scores = operation_scores(constraint.space, result.alphas)
     folder = context.run.alphas.parent
     draw_cells(argmax_genotype(constraint.space, scores), folder / "cells.png")
-    draw_expected_latency(
-        read_history(context.run.history("search")), constraint.limits[0].at_most, folder / "expected_latency.png"
-    )
+    history = publish_history(_working_history(context), context.run.history("search"))
+    draw_expected_latency(history, constraint.limits[0].at_most, folder / "expected_latency.png")
     budget, expected_ms = constraint.limits[0], float(constraint.expected(result.alphas)[0])
     say(f"search done: expected {budget.show(expected_ms)} for a limit of {budget.show(budget.at_most)}")

@@ -12,13 +12,14 @@ from pipeline.stages.context import Context
 if TYPE_CHECKING:
     from pipeline.artifacts.latency_table import LatencyTable
     from pipeline.latency.predictor import Predictor
-    from pipeline.latency.target import TargetMachine
+    from pipeline.latency.target import Measured, TargetMachine
+    from pipeline.space.genotype import Genotype
     from pipeline.space.skeleton import Skeleton
 
 
 @dataclass(frozen=True)
 class TargetTable:
-    """The target machine, opened, and what is known about it."""
+    """This machine, opened, and what is known about the target: the machine of the table."""
 
     machine: "TargetMachine"
     table: "LatencyTable"
@@ -29,6 +30,19 @@ class TargetTable:
         from pipeline.fingerprint import describe_differences
 
         return describe_differences(self.table.fingerprint, self.machine.device.fingerprint)
+
+    @property
+    def sentinel_ms(self) -> float:
+        """How fast the target runs the sentinel when it is quiet."""
+        return self.table.column("fp32").sentinel_ms
+
+    def time_network(self, skeleton: "Skeleton", genotype: "Genotype") -> "Measured":
+        """The latency on the target: measured where it is this machine, by its own table where it is another."""
+        return self.expect(skeleton, genotype) if self.differences else self.machine.time_network(skeleton, genotype)
+
+    def expect(self, skeleton: "Skeleton", genotype: "Genotype") -> "Measured":
+        """What the target's table says of a network."""
+        return self.predictor(skeleton).expect(genotype)
 
     def predictor(self, skeleton: "Skeleton") -> "Predictor":
         from pipeline.latency.predictor import Predictor

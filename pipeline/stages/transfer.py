@@ -10,16 +10,21 @@ from pipeline.selection.certification import Measure, time_network
 from pipeline.space.genotype import Genotype, read_genotype
 from pipeline.space.plan import count_macs, count_params
 from pipeline.stages.context import Context
-from pipeline.stages.tables import open_target
+from pipeline.stages.tables import TargetTable, open_target, open_target_table
 
 
 def run(context: Context) -> None:
     """Put the network of [retrain] genotype in the place of a selected one, timed on the target."""
-    transfer(context, open_target(context).time_network)
+    target = context.config.target
+    known = open_target_table(context) if target.table and target.allow_mismatch else None
+    if known is not None and known.differences:
+        transfer(context, known.expect, known)
+    else:
+        transfer(context, open_target(context).time_network)
 
 
-def transfer(context: Context, measure: Measure) -> None:
-    """The stage, wherever measurements come from.
+def transfer(context: Context, measure: Measure, elsewhere: TargetTable | None = None) -> None:
+    """The stage, wherever measurements come from; a target that is `elsewhere` is known by its table.
 
     The network has the cells and channels of [target] at the resolution of [data]; one that misses a limit is refused
     (exit 3) before any training.
@@ -33,7 +38,7 @@ def transfer(context: Context, measure: Measure) -> None:
     _check_size(context, genotype)
     measured = _time(context, genotype, measure)
     context.write(ChosenNetwork(genotype=genotype, skeleton=context.target_skeleton))
-    context.write(_certify(context, genotype, measured))
+    context.write(_certify(context, genotype, measured, elsewhere))
     context.run.selection.unlink(missing_ok=True)  # that of another network
 
 
@@ -61,25 +66,26 @@ def _time(context: Context, genotype: Genotype, measure: Measure) -> Measured:
             f"{skeleton.cells} cells, {skeleton.channels} channels and {skeleton.resolution} px, over the budget of "
             f"{target.budget_ms:g} ms; lower [target] cells or channels, or raise budget_ms"
         )
-    say(f"transferred genotype: {at_ms:.3g} ms (p{target.percentile}), within the budget of {target.budget_ms:g} ms")
+    latency = f"{at_ms:.3g} ms (p{target.percentile}, {measured.basis})"
+    say(f"transferred genotype: {latency}, within the budget of {target.budget_ms:g} ms")
     return measured
 
 
-def _certify(context: Context, genotype: Genotype, measured: Measured) -> Certificate:
-    """A certificate without a prediction, which needs no table."""
+def _certify(context: Context, genotype: Genotype, measured: Measured, elsewhere: TargetTable | None) -> Certificate:
+    """A certificate without a prediction, which needs no table where the target can be asked."""
     target = context.config.target
     return Certificate(
         budget_ms=target.budget_ms,
         percentile=target.percentile,
-        device=open_target(context).device.fingerprint,
-        sentinel_ms=None,
+        device=elsewhere.table.fingerprint if elsewhere else open_target(context).device.fingerprint,
+        sentinel_ms=elsewhere.sentinel_ms if elsewhere else None,
         table_validated=None,
-        table_differences=[],
+        table_differences=elsewhere.differences if elsewhere else [],
         fits=True,
         predicted_ms=None,
         predicted_interval_ms=None,
         **measured.record_beside(target.budget_ms, target.percentile),
-        provisional=measured.noise_at(target.percentile) > FIRM_NOISE_FLOOR,
+        provisional=measured.is_predicted or measured.noise_at(target.percentile) > FIRM_NOISE_FLOOR,
         genotype_sha256=genotype_hash(genotype),
         skeleton=context.target_skeleton,
         iterations=[],

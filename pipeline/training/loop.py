@@ -130,6 +130,7 @@ class Trainer:
             self.history.append(self.position.step, epoch=at.epoch + 1, loss=done.loss, lr=self._rate())
         self.bar.update(self.task, completed=self.position.step, note=f"loss {done.loss:.3f} top-1 {done.top1:.1%}")
         if done.stop:
+            self.interruption.hold()
             self.keeper.save(self.position, self.stepper)
             raise self.interruption.stop(f"epoch {at.epoch + 1}, step {self.position.step}")
         if self.keeper.is_due():

@@ -12,7 +12,8 @@ import pytest
 
 from pipeline.errors import UserError
 from pipeline.latency.campaign import Campaign
-from pipeline.latency.kit import read_kit_result, write_kit
+from pipeline.latency.campaign_kit import campaign_kit, read_campaign_kit
+from pipeline.latency.kit import write_kit
 from pipeline.latency.kit_script import KIT_FILE, RESULT_FILE, kit_id, time_kit
 from pipeline.latency.measure import Effort
 from pipeline.space.plan import all_sites
@@ -26,7 +27,7 @@ EFFORT = Effort(rounds=4, calls=3, extra_rounds=0)
 @pytest.fixture(scope="module")
 def kit(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("kit") / "kit"
-    write_kit(CAMPAIGN, EFFORT, threads=1, batch=1, folder=folder)
+    write_kit(campaign_kit(CAMPAIGN, EFFORT, threads=1, batch=1), folder)
     return folder
 
 
@@ -55,7 +56,7 @@ def changed(result: Path, tmp_path: Path, change: Callable[[dict[str, Any]], Any
 
 
 def test_the_round_trip_makes_a_table(result: Path) -> None:
-    table = read_kit_result(result, CAMPAIGN)
+    table = read_campaign_kit(result, CAMPAIGN)
     column = table.column("fp32")
     assert set(column.sites) == {site.key for site in all_sites(SKELETON)}
     entry = column.entry(SKELETON)
@@ -100,20 +101,20 @@ def test_a_damaged_model_is_noticed_on_the_target(kit: Path, tmp_path: Path) -> 
 def test_a_result_of_another_kit_is_refused(result: Path) -> None:
     other = Campaign((SKELETON,), copies=4, calibration_networks=4, validation_networks=2)
     with pytest.raises(UserError, match="another kit: it differs in copies"):
-        read_kit_result(result, other)
+        read_campaign_kit(result, other)
 
 
 def test_an_edited_result_is_refused(result: Path, tmp_path: Path) -> None:
     path = changed(result, tmp_path, lambda r: r["kit"].update(threads=7))
     with pytest.raises(UserError, match="was changed"):
-        read_kit_result(path, CAMPAIGN)
+        read_campaign_kit(path, CAMPAIGN)
 
 
 def test_an_incomplete_result_is_refused(result: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="not complete"):
-        read_kit_result(changed(result, tmp_path, lambda r: r.update(complete=False)), CAMPAIGN)
+        read_campaign_kit(changed(result, tmp_path, lambda r: r.update(complete=False)), CAMPAIGN)
     with pytest.raises(UserError, match="not complete"):
-        read_kit_result(changed(result, tmp_path, lambda r: r["journal"]["readings"].popitem()), CAMPAIGN)
+        read_campaign_kit(changed(result, tmp_path, lambda r: r["journal"]["readings"].popitem()), CAMPAIGN)
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
@@ -123,7 +124,7 @@ def test_impossible_times_are_refused(result: Path, tmp_path: Path, value: objec
         next(iter(record["journal"]["readings"].values()))[0][place] = value
 
     with pytest.raises(UserError, match="positive numbers"):
-        read_kit_result(changed(result, tmp_path, spoil), CAMPAIGN)
+        read_campaign_kit(changed(result, tmp_path, spoil), CAMPAIGN)
 
 
 def test_another_version_is_refused(result: Path, tmp_path: Path) -> None:
@@ -132,7 +133,7 @@ def test_another_version_is_refused(result: Path, tmp_path: Path) -> None:
         record["kit_id"] = kit_id(record["kit"])
 
     with pytest.raises(UserError, match="version 9, this program reads 1"):
-        read_kit_result(changed(result, tmp_path, newer), CAMPAIGN)
+        read_campaign_kit(changed(result, tmp_path, newer), CAMPAIGN)
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"\xff\x00", b'{"kit": 3}'])
@@ -140,15 +141,15 @@ def test_what_is_no_result_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "r.json"
     path.write_bytes(content)
     with pytest.raises(UserError):
-        read_kit_result(path, CAMPAIGN)
+        read_campaign_kit(path, CAMPAIGN)
     with pytest.raises(UserError, match="cannot read"):
-        read_kit_result(tmp_path / "none.json", CAMPAIGN)
+        read_campaign_kit(tmp_path / "none.json", CAMPAIGN)
 
 
 def test_a_folder_in_use_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(UserError, match="not empty"):
-        write_kit(CAMPAIGN, EFFORT, 1, 1, tmp_path)
+        write_kit(campaign_kit(CAMPAIGN, EFFORT, 1, 1), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
@@ -170,7 +171,7 @@ def test_the_kit_runs_where_there_is_only_numpy_and_onnxruntime(kit: Path, tmp_p
     finished = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert finished.returncode == 0, finished.stderr
     assert "done" in finished.stderr
-    table = read_kit_result(out, CAMPAIGN)
+    table = read_campaign_kit(out, CAMPAIGN)
     assert table.column("fp32").entry(SKELETON) is not None
     assert json.loads((kit / KIT_FILE).read_text())["threads"] == 1
     assert sys.prefix not in json.dumps(json.loads(out.read_text())["kit"])

@@ -1,3 +1,4 @@
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import repeat
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from pipeline.artifacts.latency_table import LatencyTable
-from pipeline.errors import UserError
+from pipeline.errors import Interrupted, UserError
 from pipeline.latency.campaign import Campaign
 from pipeline.latency.measure import Effort
 from pipeline.latency.predictor import Predictor
@@ -56,7 +57,7 @@ def test_a_killed_profile_goes_on_and_ends_with_the_same_table(tmp_path: Path) -
         if share >= 0.6:
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Interrupted, match="timings made so far are saved"):
         profile_device(FakeDevice(), CAMPAIGN, EFFORT, tmp_path / "parts", kill_after_round_two)
     assert [path.name for path in (tmp_path / "parts").iterdir()] == [
         f".partial__{table_name(FINGERPRINT, 'nasbench201')}"
@@ -64,6 +65,33 @@ def test_a_killed_profile_goes_on_and_ends_with_the_same_table(tmp_path: Path) -
     found = profile_device(parts, CAMPAIGN, EFFORT, tmp_path / "parts").table
     assert found.precisions == expected.precisions
     assert len(parts.log) < 0.8 * len(whole.log)
+
+
+def test_an_interrupt_within_a_round_keeps_what_the_round_has(tmp_path: Path) -> None:
+    def stop_late() -> Iterator[float]:
+        yield from repeat(1.0, 400)
+        raise KeyboardInterrupt
+
+    device = FakeDevice(stop_late())
+    with pytest.raises(Interrupted):
+        profile_device(device, CAMPAIGN, Effort(rounds=1, calls=2, extra_rounds=0), tmp_path)
+    (partial,) = tmp_path.iterdir()
+    readings = json.loads(partial.read_text())["journal"]["readings"]
+    assert 0 < sum(map(bool, readings.values())) < len(readings)
+
+
+def test_timings_outlive_a_table_that_could_not_be_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk at the last moment: the same command writes the table and times nothing again."""
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space"):
+        patch.setattr("pipeline.latency.profiling.store_table", fail)
+        profile_device(FakeDevice(), CAMPAIGN, EFFORT, tmp_path)
+    again = FakeDevice()
+    profile_device(again, CAMPAIGN, EFFORT, tmp_path)
+    assert not again.log and not list(tmp_path.glob(".partial*"))
 
 
 @pytest.mark.parametrize("content", [b"\x00garbage", b'{"campaign": "another"}'])

@@ -5,7 +5,6 @@ import shutil
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
-from typing import NamedTuple
 
 import onnx
 import pytest
@@ -14,7 +13,6 @@ from pipeline.artifacts.model_card import ModelCard
 from pipeline.artifacts.network import ChosenNetwork
 from pipeline.config import Config, ExportConfig, ProfileConfig, TargetConfig
 from pipeline.deploy import assembly
-from pipeline.deploy.contract import Measure
 from pipeline.errors import PromiseBroken, UserError
 from pipeline.latency.target import Measured
 from pipeline.rundir import RunDir
@@ -31,15 +29,9 @@ FILES = {"model.onnx", "model.json", "labels.txt", "predict.py"}
 NOISE, P50_MS = 0.01, 1.0
 
 
-class Clock(NamedTuple):
-    """The part of a target machine that times."""
-
-    time: Measure
-
-
 def measure_fake(*_):
     """fp32 as fast as the budget allows, int8 (the second file) twice as fast."""
-    return Clock(lambda paths: [Measured(P50_MS / (1 + i), 1.2, 1.5, NOISE, 1.1) for i in range(len(paths))])
+    return lambda paths: [Measured(P50_MS / (1 + i), 1.2, 1.5, NOISE, 1.1) for i in range(len(paths))]
 
 
 def make_context(project: Path, **settings) -> Context:
@@ -61,7 +53,7 @@ def exported(tmp_path_factory) -> Path:
     """A project with a finished export."""
     project = tmp_path_factory.mktemp("project")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(export, "open_runtime", measure_fake)
+        patch.setattr(export, "open_timing", measure_fake)
         export.run(make_context(project))
     return project
 
@@ -71,7 +63,7 @@ def project(exported, tmp_path, monkeypatch) -> Path:
     """A copy of it, in which the exporter need not run again: its file is at hand."""
     shutil.copytree(exported / "runs", tmp_path / "runs")
     model = exported / "exports" / "demo" / "model.onnx"
-    monkeypatch.setattr(export, "open_runtime", measure_fake)
+    monkeypatch.setattr(export, "open_timing", measure_fake)
     monkeypatch.setattr(assembly, "write_deployed", lambda *args: shutil.copy(model, args[2]))
     return tmp_path
 
@@ -86,11 +78,11 @@ def test_the_folder_is_complete_and_describes_itself(exported):
     card = ModelCard.read(folder / "model.json")
     skeleton = Skeleton("nasbench201", 1, 4, 8, len(LABELS), 1)
     context = make_context(exported)
-    genotype = export.make_order(context, measure_fake().time).trained.network.genotype
+    genotype = export.make_order(context, measure_fake()).trained.network.genotype
     assert card.macs == count_macs(skeleton, genotype)
     assert card.labels == list(LABELS) and card.genotype.record() == NASBENCH_RECORD
     expected = {"p50": 1.0, "p95": 1.2, "p99": 1.5, "raw_p50": 1.1}
-    assert card.measured_ms.model_dump() == expected and card.test_accuracy == 1.0
+    assert card.latency_ms.model_dump() == expected and card.test_accuracy == 1.0
     assert card.within_noise is True and card.measured_interval_ms == pytest.approx((0.99, 1.01))
     assert "median of undisturbed calls" in card.p50_means
     assert all(clause.passed for clause in card.contract) and card.int8 is None
@@ -102,7 +94,7 @@ def test_the_folder_is_complete_and_describes_itself(exported):
 
 def test_two_exports_are_byte_identical(exported, monkeypatch):
     before = contents(exported)
-    monkeypatch.setattr(export, "open_runtime", measure_fake)
+    monkeypatch.setattr(export, "open_timing", measure_fake)
     export.run(make_context(exported))
     assert contents(exported) == before
 
@@ -165,9 +157,9 @@ def test_int8_is_shipped_when_it_is_worth_it(project):
 def test_int8_that_is_slower_is_left_out_and_the_card_says_why(project, monkeypatch):
     def slower(*_):
         fp32_alone, both = [Measured(P50_MS, 1, 1, NOISE)], [Measured(0.5, 1, 1, NOISE), Measured(1.0, 1, 1, NOISE)]
-        return Clock(lambda paths: both if len(paths) == 2 else fp32_alone)
+        return lambda paths: both if len(paths) == 2 else fp32_alone
 
-    monkeypatch.setattr(export, "open_runtime", slower)
+    monkeypatch.setattr(export, "open_timing", slower)
     export.run(make_context(project, int8=True))
     card = ModelCard.read(project / "exports" / "demo" / "model.json")
     assert set(contents(project)) == FILES

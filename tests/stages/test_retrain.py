@@ -110,7 +110,7 @@ def test_a_transferred_genotype_gets_its_own_certificate(tmp_path: Path) -> None
     transfer(context, Clock(NOISY, GOOD))
     network, certificate = context.read(ChosenNetwork), context.read(Certificate)
     assert network.is_of(context.target_skeleton, genotype_from_record(DARTS_V2_RECORD))
-    assert certificate.require_of(network).measured_ms.model_dump() == {
+    assert certificate.require_of(network).latency_ms.model_dump() == {
         "p50": 0.9,
         "p95": 1.1,
         "p99": 1.2,

@@ -33,7 +33,8 @@ def draw_pareto(path: Path, outcomes: Sequence[Outcome], argmax: Candidate) -> N
         skeleton = outcome.chosen.target.skeleton
         label = f"{outcome.demands.budget_ms:g} ms: {skeleton.cells} × {skeleton.channels}"
         axes.annotate(label, (x, y), (6, -11), textcoords="offset points", fontsize="small")
-    axes.set_xlabel(f"measured latency, p{percentile} (ms); dashed: budgets")
+    word = "predicted" if outcomes[0].chosen.timing.is_predicted else "measured"
+    axes.set_xlabel(f"{word} latency, p{percentile} (ms); dashed: budgets")
     axes.set_ylabel("score of the cell (log-odds)")
     axes.legend(loc="lower right", fontsize="small")
     axes.margins(x=0.12, y=0.12)

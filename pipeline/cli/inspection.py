@@ -1,0 +1,96 @@
+"""Commands that look at networks and files, and change nothing."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipeline.cli.application import app
+from pipeline.cli.options import (
+    CONFIG_FILE,
+    AllowMismatch,
+    AsJson,
+    ConfigFile,
+    Flags,
+    RunName,
+    Table,
+    absolute,
+    setting,
+)
+from pipeline.errors import UserError
+from pipeline.rundir import DEFAULT_RUN, RunDir
+
+
+@app.command()
+def rank(
+    genotypes: Annotated[Path, typer.Option(help="A file with one genotype per line.")],
+    config: ConfigFile = CONFIG_FILE,
+    run: RunName = DEFAULT_RUN,
+    minutes: Annotated[float | None, setting("discretize", "evidence_minutes", "--minutes")] = None,
+    json: AsJson = False,
+) -> None:
+    """Say which of several genotypes is best on this run's data, with the evidence."""
+    from pipeline.console import print_ranking
+    from pipeline.runner.opening import open_run
+    from pipeline.stages.rank import rank as rank_genotypes
+
+    context = open_run(config, run, {"discretize": {"evidence_minutes": minutes}})
+    print_ranking(rank_genotypes(context, genotypes), json)
+
+
+@app.command()
+def inspect(
+    genotype: Annotated[Path | None, typer.Option(help="A genotype file.")] = None,
+    run: Annotated[str | None, typer.Option("--run", help="A run that has chosen its network.")] = None,
+    cells: Annotated[int | None, typer.Option(help="Cells of the network.")] = None,
+    channels: Annotated[int | None, typer.Option(help="Channels of its first cell.")] = None,
+    resolution: Annotated[int | None, typer.Option(help="Pixels of its square input.")] = None,
+    classes: Annotated[int | None, typer.Option(help="Number of classes.")] = None,
+    in_channels: Annotated[int | None, typer.Option(help="1 for grey, 3 for colour images.")] = None,
+    table: Table = None,
+    allow_mismatch: AllowMismatch = None,
+    device: Annotated[str | None, setting("target", "device")] = None,
+    threads: Annotated[int | None, setting("target", "threads")] = None,
+    batch: Annotated[int | None, setting("target", "batch")] = None,
+    backend: Annotated[str | None, setting("profile", "backend")] = None,
+    measure: Annotated[bool, typer.Option("--measure", help="Time the network on this machine.")] = False,
+    json: AsJson = False,
+    config: ConfigFile = CONFIG_FILE,
+) -> None:
+    """Print size, multiply-adds and latency of a network."""
+    from pipeline.config_file import read_config
+    from pipeline.console import print_result
+    from pipeline.report.inspection import Size, inspect_file, inspect_run
+
+    if (genotype is None) == (run is None):
+        raise UserError("give either --genotype FILE or --run NAME")
+    target = {"device": device, "threads": threads, "batch": batch, "table": absolute(table)}
+    flags: Flags = {"target": {**target, "allow_mismatch": allow_mismatch}, "profile": {"backend": backend}}
+    settings = read_config(config, flags, optional=config == CONFIG_FILE)
+    size, project = Size(cells, channels, resolution, classes, in_channels), config.absolute().parent
+    if genotype is not None:
+        found = inspect_file(genotype, size, settings, project, measure)
+    else:
+        found = inspect_run(RunDir(project, str(run)), size, settings, measure)
+    print_result(found.record(), json)
+
+
+@app.command()
+def bench(
+    models: Annotated[list[Path], typer.Argument(help="An ONNX file, or two to compare.")],
+    device: Annotated[str | None, setting("target", "device")] = None,
+    threads: Annotated[int | None, setting("target", "threads")] = None,
+    batch: Annotated[int | None, setting("target", "batch")] = None,
+    shape: Annotated[list[str], typer.Option(help="Shape of an input: 1,3,224,224, or NAME=1,3,224,224.")] = [],  # noqa: B006
+    compare: Annotated[bool, typer.Option("--compare", help="Time two files in turn: which is faster?")] = False,
+    json: AsJson = False,
+    config: ConfigFile = CONFIG_FILE,
+) -> None:
+    """Print latency percentiles of any ONNX file."""
+    from pipeline.config_file import read_config
+    from pipeline.console import print_result
+    from pipeline.report.benchmark import bench_files
+
+    flags: Flags = {"target": {"device": device, "threads": threads, "batch": batch}}
+    settings = read_config(config, flags, optional=config == CONFIG_FILE)
+    print_result(bench_files(models, settings.target, shape, compare), json)

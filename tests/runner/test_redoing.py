@@ -1,0 +1,234 @@
+"""Finished work: asked about before it is made again, set aside until there is something new, and kept per budget."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from pipeline import console
+from pipeline.artifacts.certificate import Certificate
+from pipeline.artifacts.network import ChosenNetwork
+from pipeline.artifacts.stage_record import StageRecord
+from pipeline.errors import Interrupted, PromiseBroken, UserError
+from pipeline.rundir import RunDir, write_text
+from pipeline.runner import execution
+from pipeline.runner.artifacts import check_inputs
+from pipeline.runner.execution import run_all, run_stage
+from pipeline.runner.opening import open_run, take_budget
+from pipeline.runner.redoing import set_aside
+from pipeline.stages import Stage, stage_named
+from pipeline.stages.context import Context
+from tests.artifacts.made import NETWORK, made_certificate
+from tests.runner.test_execution import FIRST, Calls, calls, contents, context
+
+__all__ = ["calls"]
+
+
+def took(folder: Path, stage: str, seconds: float) -> None:
+    path = context(folder).run.record(stage)
+    StageRecord.read(path).model_copy(update={"seconds": seconds}).write(path)
+
+
+class Person:
+    """Somebody at a terminal who answers what they are told to."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
+        self.questions: list[str] = []
+        self.answer = answer
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
+        monkeypatch.setattr(
+            console, "console", SimpleNamespace(is_terminal=True, input=self._hear, print=lambda *_, **__: None)
+        )
+
+    def _hear(self, question: object) -> str:
+        self.questions.append(str(question))
+        return self.answer
+
+
+def test_a_no_at_the_terminal_leaves_everything(calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_all(context(tmp_path))
+    took(tmp_path, "search", 7000.0)
+    took(tmp_path, "retrain", 200.0)
+    before, person = contents(tmp_path), Person(monkeypatch, "n")
+    with pytest.raises(UserError, match="left as it is"):
+        run_all(context(tmp_path, epochs=3))
+    (question,) = person.questions
+    assert "search.epochs changed from 5 to 3" in question
+    assert "search, retrain again, which took 2:00:00 last time" in question, "what follows is counted"
+    assert contents(tmp_path) == before and calls == ["search", "retrain"]
+
+
+@pytest.mark.parametrize(("answer", "yes", "asked"), [("y", False, 1), ("n", True, 0)])
+def test_one_question_is_enough_and_yes_asks_none(
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, yes: bool, asked: int
+) -> None:
+    run_all(context(tmp_path))
+    took(tmp_path, "search", 7000.0)
+    took(tmp_path, "retrain", 7000.0)
+    person = Person(monkeypatch, answer)
+    run_all(context(tmp_path, epochs=3), yes)
+    assert len(person.questions) == asked and calls == ["search", "retrain"] * 2
+
+
+@pytest.mark.parametrize("why", ["quick", "forced", "under way", "no terminal"])
+def test_nobody_is_asked_needlessly(calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str) -> None:
+    run_stage(context(tmp_path), FIRST)
+    took(tmp_path, "search", 59.0 if why == "quick" else 7000.0)
+    if why == "under way":
+        write_text(context(tmp_path).run.checkpoints("search") / "state.pt", "")
+    person = Person(monkeypatch, "n")
+    if why == "no terminal":
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: False))
+    run_stage(context(tmp_path, epochs=3), FIRST, force=why == "forced")
+    assert calls == ["search", "search"] and not person.questions
+
+
+@pytest.mark.parametrize("error", [UserError("no"), PromiseBroken("no"), Interrupted("early"), KeyboardInterrupt()])
+def test_force_drops_no_checkpoint_before_there_is_a_new_one(
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    run_stage(context(tmp_path), FIRST)
+    run = context(tmp_path).run
+    write_text(run.checkpoints("search") / "last" / "state.pt", "hours")
+    before = contents(tmp_path)
+
+    def fail(_: Context) -> None:
+        assert not run.checkpoints("search").exists(), "it starts anew"
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(execution, "_module", lambda _: SimpleNamespace(run=fail))
+        with pytest.raises(type(error)):
+            run_stage(context(tmp_path), FIRST, force=True)
+    assert contents(tmp_path) == before
+    run_stage(context(tmp_path), FIRST, force=True)
+    assert not run.checkpoints("search").exists()
+
+
+def test_a_kill_while_a_checkpoint_is_aside_loses_neither(tmp_path: Path) -> None:
+    checkpoints, aside = tmp_path / "checkpoint", tmp_path / "checkpoint.aside"
+    write_text(aside / "old.pt", "old")
+    with set_aside(checkpoints, force=False):
+        assert (checkpoints / "old.pt").exists(), "nothing new was saved before the kill"
+    write_text(aside / "older.pt", "older")
+    with set_aside(checkpoints, force=False):
+        assert (checkpoints / "old.pt").exists() and not aside.exists(), "something new was"
+
+
+def test_the_record_is_there_before_the_last_checkpoint_goes(
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(context: Context) -> None:
+        write_text(context.run.checkpoints("search") / "state.pt", "last")
+        write_text(context.run.alphas, "done")
+
+    def kill(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(execution, "_module", lambda _: SimpleNamespace(run=run))
+    monkeypatch.setattr(execution, "_record", kill)
+    with pytest.raises(KeyboardInterrupt):
+        run_stage(context(tmp_path), FIRST)
+    assert (context(tmp_path).run.checkpoints("search") / "state.pt").exists()
+
+
+def test_a_run_keeps_a_log_of_what_was_said_and_a_refusal_adds_nothing(
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    console.take_spoken()
+    monkeypatch.setattr(sys, "argv", ["pipeline", "search", "--run", "one"])
+    run_stage(context(tmp_path), FIRST)
+    log = context(tmp_path).run.log
+    first = log.read_text()
+    assert "pipeline search --run one" in first and "▶ search: not done yet" in first
+
+    def refuse(_: Context) -> None:
+        raise PromiseBroken("over budget")
+
+    def stop(_: Context) -> None:
+        raise Interrupted("interrupted: step 3 saved")
+
+    for work, added in ((refuse, ""), (stop, "interrupted: step 3 saved")):
+        monkeypatch.setattr(execution, "_module", lambda _, work=work: SimpleNamespace(run=work))
+        with pytest.raises((PromiseBroken, Interrupted)):
+            run_stage(context(tmp_path, epochs=3), FIRST)
+        assert log.read_text().removeprefix(first).endswith(f"{added}\n" if added else "")
+    assert "over budget" not in log.read_text()
+
+
+def test_what_killed_writers_left_is_swept_at_the_next_start(calls: Calls, tmp_path: Path) -> None:
+    run = context(tmp_path).run
+    left = run.alphas.with_name(".alphas.safetensors.abc.part")
+    write_text(left, "half")
+    mine, foreign = run.root / "notes.part", run.tables / ".table.json.abc.part"
+    write_text(mine, "a user's own")
+    write_text(foreign, "of another process, perhaps at work")
+    run_stage(context(tmp_path), FIRST)
+    assert not left.exists() and mine.exists() and foreign.exists()
+
+
+def choose(folder: Path, *budgets_ms: float) -> RunDir:
+    """What `discretize` leaves for several budgets; the last is trained by default."""
+    run = RunDir(folder, "one")
+    for budget_ms in budgets_ms:
+        own = replace(run, budget=f"{budget_ms:g}ms" if budget_ms != budgets_ms[-1] else "")
+        for place in {own, replace(run, budget=f"{budget_ms:g}ms")}:
+            NETWORK.write(place.genotype)
+            made_certificate(budget_ms=budget_ms).write(place.certificate)
+    return run
+
+
+def test_a_budget_takes_its_own_network_beside_the_others(tmp_path: Path) -> None:
+    run = choose(tmp_path, 5.0, 10.0, 20.0)
+    assert take_budget(run, 20.0) == run, "it is trained anyway"
+    own = take_budget(run, 5.0)
+    assert own.certificate == run.root / "discretize" / "5ms" / "certificate.json"
+    assert own.weights == run.root / "retrain" / "5ms" / "weights.safetensors"
+    assert own.record("retrain").parent == own.checkpoints("retrain").parent == own.weights.parent
+    assert own.exports == tmp_path / "exports" / "one-5ms" and own.alphas == run.alphas
+    assert own.call("retrain") == "retrain --run one --budget-ms 5" and own.call("search") == "search --run one"
+    with pytest.raises(UserError, match=r"no network was chosen for 7 ms \(there are 10, 20, 5 ms\)"):
+        take_budget(run, 7.0)
+    (tmp_path / "pipeline.toml").write_text("")
+    assert open_run(tmp_path / "pipeline.toml", "one", {}, 10.0).run.budget == "10ms"
+
+
+def test_every_budget_has_a_record_by_which_its_files_are_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage("discretize", (), (), (ChosenNetwork, Certificate))
+    monkeypatch.setattr(execution, "_module", lambda _: SimpleNamespace(run=lambda _: choose(tmp_path, 5.0, 20.0)))
+    run_stage(context(tmp_path), stage)
+    own = replace(context(tmp_path), run=take_budget(context(tmp_path).run, 5.0))
+    reader = Stage("export", (), (ChosenNetwork, Certificate), ())
+    assert set(check_inputs(own, reader)) == {"genotype", "certificate"}
+    made_certificate(budget_ms=6.0).write(own.run.certificate)
+    with pytest.raises(UserError, match=r"5ms/certificate.json is not what `pipeline discretize --run one` left"):
+        check_inputs(own, reader)
+
+
+def test_which_network_is_trained_is_said(calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_stage(context(tmp_path), FIRST)
+    choose(tmp_path, 5.0)
+    run_all(context(tmp_path))
+    assert "the network chosen for 5 ms: 1 cells × 4 channels, p50 0.9 ms (measured on the target)" in (
+        capsys.readouterr().err
+    )
+
+
+def test_an_added_photo_redoes_what_sees_it_and_not_the_profile() -> None:
+    profile = stage_named("profile")
+    assert not profile.reads and not {name for name in profile.settings if name in ("data", "data.path")}
+
+
+def test_the_augmentation_of_training_alone_redoes_the_training_alone() -> None:
+    config = context(Path()).config
+    changed = config.model_copy(update={"retrain": config.retrain.model_copy(update={"augment": "crop-flip"})})
+    differs = {
+        name
+        for name in ("profile", "search", "discretize", "retrain", "export")
+        if stage_named(name).settings_in(config) != stage_named(name).settings_in(changed)
+    }
+    assert differs == {"retrain"}
