@@ -56,7 +56,7 @@ def hypergradient(
     the same hypergradient of the mean loss.
     """
     problem = Problem(inner, outer, w, alpha, reduce, buffers)
-    return _result(method.parts(problem, diagnose=False)).gradient
+    return _result(_require_method(method).parts(problem, diagnose=False)).gradient
 
 
 def hypergradient_with_diagnostics(
@@ -71,7 +71,15 @@ def hypergradient_with_diagnostics(
 ) -> HypergradientResult:
     """`hypergradient`, its two parts and how the solve went; Neumann pays the last H V_k for its residual."""
     problem = Problem(inner, outer, w, alpha, reduce, buffers)
-    return _result(method.parts(problem, diagnose=True))
+    return _result(_require_method(method).parts(problem, diagnose=True))
+
+
+def _require_method(method: object) -> Method:
+    """The method, or a TypeError that says what one is."""
+    if isinstance(method, Method):
+        return method
+    known = ", ".join(sorted(kind.__name__ for kind in Method.__subclasses__()))
+    raise TypeError(f"method = {method!r}, where a method with its settings is wanted, as in Neumann(0.01, 2); {known}")
 
 
 def _result(parts: Parts) -> HypergradientResult:
