@@ -1,8 +1,11 @@
 """The command line: exit codes, one sentence for every mistake, JSON alone on stdout."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import version
@@ -209,6 +212,51 @@ def test_a_missing_input_names_the_command_that_makes_it(
     refused(pipeline(command, cwd=project), f"`pipeline {maker}`")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "following"),
+    [
+        (["profile"], "next: pipeline search --budget-ms 0.3"),
+        (["search", "--run", "one"], "next: pipeline discretize --run one"),
+        (["discretize"], "next: pipeline retrain"),
+        (["discretize", "--from-kit", "kit_result.json"], "next: pipeline retrain"),
+        (["retrain", "--yes"], "next: pipeline export"),
+    ],
+)
+def test_every_stage_names_the_next_command(
+    pipeline: Run, project: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], following: str
+) -> None:
+    for name in ("run_stage", "run_otherwise"):
+        monkeypatch.setattr(f"pipeline.runner.execution.{name}", lambda *_: None)
+    done = pipeline(*arguments, cwd=project)
+    assert done.returncode == 0 and done.stderr.splitlines()[-1] == following
+
+
+def test_a_kit_is_written_or_read_and_a_budget_must_have_a_network(pipeline: Run, project: Path) -> None:
+    for command in ("profile", "discretize", "export"):
+        both = ["--write-kit", "kit", "--from-kit", "kit_result.json"]
+        refused(pipeline(command, *both, cwd=project), "either --write-kit DIR or --from-kit FILE")
+    for command in ("retrain", "export"):
+        refused(pipeline(command, "--budget-ms", "7", cwd=project), "no network was chosen for 7 ms")
+    assert not (project / "runs").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_in_any_command_is_a_sentence_and_130(
+    pipeline: Run, project: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    def hang(*_: object) -> None:
+        os.kill(os.getpid(), number)
+        time.sleep(60)
+
+    monkeypatch.setattr("pipeline.runner.execution.run_stage", hang)
+    before = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        refused(pipeline("export", cwd=project), "interrupted", code=130)
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
 def test_a_read_only_place_is_one_sentence(pipeline: Run, project: Path) -> None:
     (project / "runs").write_text("a file where the folder should be")
     refused(pipeline("search", cwd=project), "runs")
@@ -229,6 +277,7 @@ def test_check_prints_what_it_found_and_ends_with_2_on_damage(pipeline: Run, tmp
         line.split() for line in done.stdout.splitlines()
     ).items()
     assert "fish holds no image" in done.stderr
+    assert done.stderr.rstrip().endswith("next: pipeline profile")
     (tmp_path / "images" / "cat" / "3.png").write_bytes(b"no image")
     before = sorted(tmp_path.rglob("*"))
     done = pipeline("check", "--json", cwd=tmp_path)

@@ -55,6 +55,7 @@ def hypergradient(
     every unrolled step and every loss that something is decided by, in the same order on all ranks, which then return
     the same hypergradient of the mean loss.
     """
+    method = _require_method(method)
     problem = Problem(inner, outer, w, alpha, reduce, buffers)
     return _result(method.parts(problem, diagnose=False)).gradient
 
@@ -70,8 +71,23 @@ def hypergradient_with_diagnostics(
     buffers: Sequence[Tensor] = (),
 ) -> HypergradientResult:
     """`hypergradient`, its two parts and how the solve went; Neumann pays the last H V_k for its residual."""
+    method = _require_method(method)
     problem = Problem(inner, outer, w, alpha, reduce, buffers)
     return _result(method.parts(problem, diagnose=True))
+
+
+def _require_method(method: object) -> Method:
+    """The method, or a TypeError that says what one is."""
+    if isinstance(method, Method):
+        return method
+    known = ", ".join(sorted(_names(Method)))
+    raise TypeError(f"method = {method!r}, where a method with its settings is wanted, as in Neumann(0.01, 2); {known}")
+
+
+def _names(kind: type[Method]) -> list[str]:
+    """The methods that there are: kinds without kinds of their own."""
+    below = kind.__subclasses__()
+    return [name for one in below for name in _names(one)] if below else [kind.__name__]
 
 
 def _result(parts: Parts) -> HypergradientResult:

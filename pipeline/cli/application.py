@@ -10,6 +10,8 @@ from pipeline.errors import PipelineError, UserError
 from pipeline.openmp import settle_waiting
 from pipeline.resumable.interruption import is_ignored
 
+_INTERRUPTED = "interrupted; the same command goes on from what was saved"
+
 app = typer.Typer(
     invoke_without_command=True,
     add_completion=False,
@@ -42,10 +44,12 @@ def main() -> None:
             signal.signal(number, signal.default_int_handler)
     try:
         status = app(standalone_mode=False)
+        if status == 130:  # what typer makes of an interrupt, without a word
+            status = _fail(_INTERRUPTED, 130)
     except PipelineError as error:
         status = _fail(str(error), error.exit_code)
     except KeyboardInterrupt:
-        status = _fail("interrupted; the same command goes on from what was saved", 130)
+        status = _fail(_INTERRUPTED, 130)
     except OSError as error:
         status = _fail(
             f"{error.strerror or error}: {error.filename or 'the system gives no file'}", UserError.exit_code

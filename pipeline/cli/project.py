@@ -26,8 +26,11 @@ def init(
 @app.command()
 def check(config: ConfigFile = CONFIG_FILE, run: RunName = DEFAULT_RUN, json: AsJson = False) -> None:
     """Look at the data: damaged images, classes, splits, duplicates."""
+    from pipeline.console import say
     from pipeline.data.check import check_data
     from pipeline.report.data import report_check
     from pipeline.runner.opening import open_run
 
-    report_check(check_data(open_run(config, run, {}).data), json)
+    context = open_run(config, run, {})
+    report_check(check_data(context.data), json)
+    say(f"next: pipeline {context.run.call('profile')}")

@@ -12,7 +12,7 @@ from pipeline.fingerprint import Fingerprint
 from pipeline.latency.predictor import Prediction, Predictor
 from pipeline.latency.table import find_table, table_name
 from pipeline.latency.target import Measured, TargetMachine
-from pipeline.rundir import RunDir
+from pipeline.rundir import RunDir, read_json
 from pipeline.space.genotype import Genotype, read_genotype
 from pipeline.space.plan import count_macs, count_params, plan_of
 from pipeline.space.skeleton import Skeleton
@@ -61,9 +61,11 @@ class Inspection:
 
 
 def inspect_file(path: Path, size: Size, config: Config, project: Path, measure: bool) -> Inspection:
-    """The network of a genotype file, at the size of the literature unless said otherwise."""
+    """The network of a genotype file: in the skeleton that the file states, or at the size of the literature."""
     genotype = read_genotype(path)
-    return _inspect(size.applied_to(space_named(genotype.space).literature), genotype, config, project, measure)
+    stated = read_json(path).get("skeleton")
+    skeleton = space_named(genotype.space).literature if stated is None else ChosenNetwork.read(path).skeleton
+    return _inspect(size.applied_to(skeleton), genotype, config, project, measure)
 
 
 def inspect_run(run: RunDir, size: Size, config: Config, measure: bool) -> Inspection:

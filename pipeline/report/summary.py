@@ -19,6 +19,7 @@ def print_summary(run: RunDir) -> None:
     show(table)
     say(P50_MEANS)
     say(loading_line(run.model))
+    say(f"next: python {run.predict_script.relative_to(run.project)} IMAGE_OR_FOLDER")
 
 
 def summarize(card: ModelCard) -> dict[str, str]:

@@ -44,12 +44,19 @@ def preview(context: Context) -> None:
     """`search --dry-run`: say what would run, how large it is and how long it takes; write nothing."""
     constraint = make_constraint(context, open_target_table(context))
     config = context.config
-    settings = config.search.model_copy(update={"warmup_share": 0.0})  # so that the steps timed are whole cycles
-    search = Search(settings, config.compute, context.data, context.search_skeleton, constraint, context.device)
-    say("timing a few steps …")
-    say(f"method: {settings.method}, T = {search.inner_steps}, K = {settings.neumann_terms}, {settings.epochs} epochs")
-    for line in preview_search(search).lines():
+
+    def make(batch_size: int) -> Search:
+        # without a warm-up, so that the steps timed are whole cycles
+        settings = config.search.model_copy(update={"warmup_share": 0.0, "batch_size": batch_size})
+        return Search(settings, config.compute, context.data, context.search_skeleton, constraint, context.device)
+
+    say("timing a few small steps …")
+    found = preview_search(make, config.search.batch_size)
+    terms, epochs = config.search.neumann_terms, config.search.epochs
+    say(f"method: {config.search.method}, T = {found.inner_steps}, K = {terms}, {epochs} epochs")
+    for line in found.lines(config):
         say(line)
+    say(f"next: pipeline {context.run.call('search')}, with the same flags but --dry-run")
 
 
 def make_constraint(context: Context, table: TargetTable) -> Constraint:

@@ -1,6 +1,7 @@
 """What holds for every method: the caller's state, unused tensors, failures in the middle, refused input."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -229,3 +230,11 @@ def test_refused_input() -> None:
 def test_refused_settings(build: Callable[[], Method]) -> None:
     with pytest.raises(ValueError, match="must"):
         build()
+
+
+@pytest.mark.parametrize("method", ["neumann", Neumann, None])
+@pytest.mark.parametrize("compute", [hypergradient, hypergradient_with_diagnostics])
+def test_what_is_no_method_is_told_what_is_wanted(compute: Any, method: Any) -> None:
+    w = torch.ones(1, requires_grad=True)
+    with pytest.raises(TypeError, match=r"as in Neumann\(0\.01, 2\); .*ConjugateGradient.*DirectOnly"):
+        compute(lambda w, a: w[0].sum(), lambda w, a: w[0].sum(), [w], [w], method)

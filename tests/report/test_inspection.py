@@ -1,8 +1,10 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from pipeline.artifacts.network import ChosenNetwork
 from pipeline.config import Config, ProfileConfig, TargetConfig
 from pipeline.latency.measure import Effort
 from pipeline.latency.predictor import Predictor
@@ -25,6 +27,16 @@ def test_counts_without_a_table_or_a_device(darts_v2: Genotype) -> None:
     assert record["predicted_ms"] is None and record["measured_ms"] is None and record["noise_floor"] is None
     assert (record["space"], record["cells"], record["channels"]) == ("darts", 20, 36)
     assert (record["resolution"], record["classes"]) == (32, 10)
+
+
+def test_a_file_that_states_its_skeleton_is_inspected_in_it(darts_v2: Genotype, tmp_path: Path) -> None:
+    path = tmp_path / "genotype.json"
+    ChosenNetwork(genotype=darts_v2, skeleton=SKELETON).write(path)
+    assert inspect_file(path, Size(), Config(), tmp_path, measure=False).skeleton == SKELETON
+    asked = inspect_file(path, Size(cells=8), Config(), tmp_path, measure=False).skeleton
+    assert asked == replace(SKELETON, cells=8), "what is asked for comes first"
+    write_json(path, darts_v2.record())
+    assert inspect_file(path, Size(), Config(), tmp_path, measure=False).skeleton != SKELETON
 
 
 def test_predicted_and_measured(darts_v2: Genotype, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
