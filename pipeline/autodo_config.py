@@ -6,15 +6,15 @@ from pydantic import Field
 
 from pipeline.section import WITHOUT_EFFECT, Count, CountOrZero, Positive, Section, Share
 
-Learn = Literal["off", "weights", "weights+labels", "weights+labels+augmentation"]
+Learn = Literal["off", "weights", "weights+labels"]
 
 
 class AutodoConfig(Section):
-    """Training that finds wrong labels and works around them: weights, soft labels and augmentation of every image."""
+    """Training that finds wrong labels and works around them: a weight and a soft label for every image."""
 
     learn: Learn = "off"
-    """What retrain learns of every training image: off, weights, weights+labels (a weight and a soft label), or
-    weights+labels+augmentation (affine changes as well). What it suspects goes to suspects.json and suspects.png."""
+    """What retrain learns of every training image: off, weights, or weights+labels (a weight and a soft label). What it
+    suspects goes to suspects.json and suspects.png."""
     guide: Annotated[str, WITHOUT_EFFECT] = ""
     """Images with labels that you have checked, by which the others are judged: a folder like that of [data] path, or
     an .npz file; relative to pipeline.toml. Wrong labels here do more harm than in the training images."""
@@ -45,5 +45,5 @@ class AutodoConfig(Section):
 
     @property
     def parts(self) -> frozenset[str]:
-        """What is learned: weights, labels, augmentation."""
+        """What is learned: weights, labels."""
         return frozenset(self.learn.split("+")) - {"off"}

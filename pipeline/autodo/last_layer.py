@@ -45,8 +45,7 @@ class LastLayer:
     def inner(self, w: Sequence[Tensor], alpha: Sequence[Tensor]) -> Tensor:
         """L(θ, λ)"""
         rows = {name: value[self.own] for name, value in zip(self.rows, alpha, strict=True)}
-        features = rows.pop("features", self.train.features)
-        loss = weighted_loss(functional.linear(features, w[0], self.bias), self.train.labels, rows)
+        loss = weighted_loss(functional.linear(self.train.features, w[0], self.bias), self.train.labels, rows)
         return loss + self.decay / 2 * w[0].square().sum()
 
     def outer(self, w: Sequence[Tensor], alpha: Sequence[Tensor]) -> Tensor:

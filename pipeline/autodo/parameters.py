@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 Rows = dict[str, Tensor]
-"""Raw λ by what they stand for (weights, labels, augmentation), a row per image."""
+"""Raw λ by what they stand for (weights, labels), a row per image."""
 
 
 def weights_of(raw: Tensor) -> Tensor:
