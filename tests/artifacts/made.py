@@ -160,7 +160,7 @@ def _made_suspects() -> Suspects:
 
 def _made_learned_images() -> LearnedImages:
     losses = torch.tensor([0.5, 4.0, 0.1])
-    return LearnedImages(torch.arange(3), torch.ones(3), losses, torch.tensor([0, 1, 1]), torch.full((3, 2), 0.5))
+    return LearnedImages(torch.arange(3), torch.ones(3), losses, torch.tensor([0, 1, 1]))
 
 
 def _made_record() -> StageRecord:

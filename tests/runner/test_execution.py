@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from pipeline.artifacts.alphas import Alphas
-from pipeline.artifacts.files import GivenGenotype, Images
+from pipeline.artifacts.files import GivenGenotype, GuideImages, Images
 from pipeline.artifacts.stage_record import StageRecord
 from pipeline.artifacts.trained import Trained
 from pipeline.config import Config
@@ -195,7 +195,7 @@ def test_a_budget_asked_for_now_beats_several_of_before(tmp_path: Path) -> None:
 
 def test_every_stage_depends_on_settings_that_exist_and_artifacts_that_are_made() -> None:
     for stages in (STAGES, (TRANSFER, *STAGES[-2:])):
-        made = {Images, GivenGenotype}
+        made = {Images, GivenGenotype, GuideImages}
         for stage in stages:
             assert set(stage.reads) <= made, stage.name
             made |= set(stage.writes)
