@@ -152,6 +152,8 @@ def _made_judged() -> JudgedNetworks:
     space = space_named("darts")
     groups = [draw_fair_group(space, (0, number)) for number in range(3)]
     return JudgedNetworks(space, groups, [[0.5 + i for i in range(len(group))] for group in groups])
+
+
 def _made_suspects() -> Suspects:
     suspect = Suspect(index=3, file="猫/1.png", label="a", proposed_label="b", weight=0.1, early_loss=4.5)
     weights = ClassWeights(label="a", images=2, mean_weight=0.9, share_below_half=0.5)
