@@ -67,7 +67,7 @@ def compare_throughput(network: Network, data: ImageData, steps: int) -> Through
     normalize = Normalization(data.mean, data.std, CPU, channels_last=True)
     stepper = Stepper(model_of(ours), recipe, normalize, Precision("float32", CPU), data.classes, 100, 0)
     contenders: list[Step] = [
-        lambda images, labels: stepper.step(images, labels, 0),
+        lambda images, labels: stepper.step(Batch(images, labels, torch.arange(len(labels))), 0),
         plain_step(network, data, torch.contiguous_format),
         plain_step(network, data, torch.channels_last),
     ]

@@ -4,34 +4,16 @@ The docstring under a field is its only description: it becomes `--help` and the
 `essential` names what users touch, which `pipeline init` writes; all else has a default and appears with `--full`.
 """
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-Share = Annotated[float, Field(ge=0.0, lt=1.0)]
-Count = Annotated[int, Field(ge=1)]
-CountOrZero = Annotated[int, Field(ge=0)]
-Positive = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
-NonNegative = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
-
-# How a stage runs, or where something lies whose content counts: never what comes out of it.
-WITHOUT_EFFECT = "without effect on results"
+from pipeline.autodo_config import AutodoConfig
+from pipeline.section import WITHOUT_EFFECT, Count, CountOrZero, NonNegative, Positive, Section, Share
 
 Method = Literal["idarts", "darts", "first-order", "t1t2", "cg", "reverse", "truncated", "bvfim"]
 Percentile = Literal[50, 95, 99]
 Augment = Literal["none", "shift", "crop-flip", "crop-flip-cutout", "imagenet", "randaugment"]
-
-
-class Section(BaseModel):
-    """A section of the file."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
-    essential: ClassVar[tuple[str, ...]] = ()
-
-    def effective(self) -> dict[str, Any]:
-        """The settings that results depend on, as JSON keeps them: all but those marked WITHOUT_EFFECT."""
-        marked = {name for name, field in type(self).model_fields.items() if WITHOUT_EFFECT in field.metadata}
-        return self.model_dump(mode="json", exclude=marked)
 
 
 class DataConfig(Section):
@@ -309,4 +291,5 @@ class Config(Section):
     search: SearchConfig = SearchConfig()
     discretize: DiscretizeConfig = DiscretizeConfig()
     retrain: RetrainConfig = RetrainConfig()
+    autodo: AutodoConfig = AutodoConfig()
     export: ExportConfig = ExportConfig()

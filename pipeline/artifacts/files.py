@@ -31,3 +31,21 @@ class PredictScript(Artifact):
     """predict.py."""
 
     name, maker, version = "predict_script", "export", 2  # 1 had a decoder of its own
+
+
+class GuideImages(Artifact):
+    """What [autodo] guide names, where images are learned about."""
+
+    name, optional = "guide", True
+
+
+class SuspectSheet(Artifact):
+    """suspects.png: the most suspicious images, with both labels."""
+
+    name, maker, optional = "suspect_sheet", "retrain", True
+
+
+class WeightPicture(Artifact):
+    """weights.png: how the weights of images are spread in every class."""
+
+    name, maker, optional = "weight_picture", "retrain", True

@@ -1,7 +1,7 @@
 """metrics.json: how good the trained network is on the test images."""
 
 from pipeline.artifacts.document import Document, Part
-from pipeline.artifacts.fields import Count, NonNegative, Share
+from pipeline.artifacts.fields import Count, NonNegative, Number, Share
 
 
 class ClassAccuracy(Part):
@@ -18,6 +18,16 @@ class ConfidenceBin(Part):
     confidence: Share
     accuracy: Share
     images: Count
+
+
+class AutodoFigures(Part):
+    """What was learned about the training images; a gain is that of the holdout accuracy since the plain epochs."""
+
+    learn: str
+    guide_images: Count
+    share_below_half: Share
+    frozen: bool
+    holdout_gain: Number | None
 
 
 class Metrics(Document):
@@ -38,3 +48,4 @@ class Metrics(Document):
     train_images: Count
     precision: str
     processes: Count
+    autodo: AutodoFigures | None = None

@@ -80,7 +80,7 @@ def _require_method(method: object) -> Method:
     """The method, or a TypeError that says what one is."""
     if isinstance(method, Method):
         return method
-    known = ", ".join(sorted(_names(Method)))
+    known = ", ".join(sorted(_names(Method)))  # type: ignore[type-abstract]
     raise TypeError(f"method = {method!r}, where a method with its settings is wanted, as in Neumann(0.01, 2); {known}")
 
 

@@ -178,12 +178,23 @@ def retrain(
     genotype: Annotated[Path | None, setting("retrain", "genotype")] = None,
     data: Annotated[Path | None, setting("data", "path", "--data")] = None,
     epochs: Annotated[int | None, setting("retrain", "epochs")] = None,
+    learn: Annotated[str | None, setting("autodo", "learn")] = None,
+    guide: Annotated[Path | None, setting("autodo", "guide")] = None,
+    guide_share: Annotated[float | None, setting("autodo", "guide_share")] = None,
+    audit: Annotated[bool, typer.Option("--audit", help="Only show labels that look wrong; no weights.")] = False,
     budget_ms: ChosenBudget = None,
     force: Force = False,
     yes: Yes = False,
 ) -> None:
-    """Train the stacked network."""
+    """Train the stacked network; learn about the training images on the way."""
     flags: Flags = {"retrain": {"genotype": absolute(genotype), "epochs": epochs}, "data": {"path": absolute(data)}}
+    flags["autodo"] = {"learn": learn, "guide": absolute(guide), "guide_share": guide_share}
+    if audit:
+        from pipeline.runner.execution import run_audit
+        from pipeline.runner.opening import open_run
+
+        run_audit(open_run(config, run, flags, budget_ms), force)
+        return
     Command("retrain", config, run, flags, budget_ms, force=force, yes=yes).execute()
 
 

@@ -16,7 +16,7 @@ from pipeline.data.pool import Fingerprint, ImageSet, Pool, Statistics, measure
 from pipeline.data.splits import Split, split
 from pipeline.errors import UserError
 
-__all__ = ["Batch", "ImageData", "ImageSet", "batches", "count_batches", "load_data"]
+__all__ = ["Batch", "ImageData", "ImageSet", "batches", "count_batches", "load_data", "load_pool"]
 
 # beyond this many images the record holds a hash of the numbers instead of the numbers
 _LISTED_INDICES = 100_000
@@ -119,6 +119,11 @@ def _load_pool(config: DataConfig, folder: Path) -> Pool:
         from pipeline.data.digits import load_digits
 
         return load_digits(config)
+    return load_pool(config, _find_path(config, folder))
+
+
+def load_pool(config: DataConfig, path: Path) -> Pool:
+    """What the loader of the format finds at a path."""
     from pipeline.data.cifar import load_cifar
     from pipeline.data.folder import load_folder
     from pipeline.data.idx import load_idx
@@ -131,7 +136,7 @@ def _load_pool(config: DataConfig, folder: Path) -> Pool:
         "cifar10": load_cifar,
         "cifar100": load_cifar,
     }
-    return loaders[config.format](config, _find_path(config, folder))
+    return loaders[config.format](config, path)
 
 
 def _find_path(config: DataConfig, folder: Path) -> Path:

@@ -79,17 +79,19 @@ def _read_sizes(files: list[Path]) -> Iterator[Size]:
 
 def _find_duplicates(images: Images, training: Tensor, test: Tensor) -> Iterator[Duplicate]:
     """Test images whose pixels, as the network sees them, are those of a training image."""
-    known = {digest: index for index, digest in _digests(images, training)}
-    for index, digest in _digests(images, test):
+    known = {digest: index for index, digest in digests(images, training)}
+    for index, digest in digests(images, test):
         if digest in known:
-            yield Duplicate(_name(images, known[digest]), _name(images, index))
+            yield Duplicate(name_image(images, known[digest]), name_image(images, index))
 
 
-def _digests(images: Images, indices: Tensor) -> Iterator[tuple[int, bytes]]:
+def digests(images: Images, indices: Tensor) -> Iterator[tuple[int, bytes]]:
+    """sha256 of the pixels of images, with their numbers."""
     for chunk in torch.split(indices, _CHUNK):
         for index, pixels in zip(chunk.tolist(), images.take(chunk), strict=True):
             yield index, hashlib.sha256(pixels.numpy().tobytes()).digest()
 
 
-def _name(images: Images, index: int) -> str:
-    return str(images.files[index]) if isinstance(images, FileImages) else f"image {index}"
+def name_image(images: Images, index: int) -> str:
+    """The file of an image, or its number."""
+    return images.name(index) or f"image {index}"

@@ -46,6 +46,9 @@ class FileImages:
         with _refusing():
             return read_image(self.files[index]).convert("RGB")
 
+    def name(self, index: int) -> str:
+        return str(self.files[index])
+
     def prepare(self) -> None:
         """Decode everything if it fits, so that damaged files are found before hours of training, not amid them."""
         if self._cache is None and self.fits:

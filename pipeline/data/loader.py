@@ -18,10 +18,11 @@ from pipeline.errors import PipelineError, UserError
 
 
 class Batch(NamedTuple):
-    """Floats in [0, 1], not normalized, [B, C, R, R]; labels int64 [B]."""
+    """Floats in [0, 1], not normalized, [B, C, R, R]; labels and numbers in the pool, int64 [B]."""
 
     images: Tensor
     labels: Tensor
+    indices: Tensor
 
 
 def count_batches(dataset: ImageSet, batch_size: int, *, world: int = 1, drop_last: bool = False) -> int:
@@ -62,17 +63,24 @@ def batches(
     return _run(plan, range(start_batch, count), workers, torch.device(device))
 
 
+def shuffled(dataset: ImageSet, seed: int, epoch: int) -> Tensor:
+    """The pool numbers of the images in the order of an epoch, which all ranks share."""
+    generator = torch.Generator().manual_seed(derive_seed(seed, epoch))
+    return dataset.indices[torch.randperm(len(dataset), generator=generator)]
+
+
 def _run(plan: "_Plan", numbers: range, workers: int, device: torch.device) -> Iterator[Batch]:
     """Bytes travel to the device, a quarter of what floats would."""
     for raw in _read(plan, numbers, workers, pin=device.type == "cuda"):
         if len(raw.labels):
             pixels = to_floats(raw.images.to(device, non_blocking=True))
-            yield Batch(pixels, raw.labels.to(device, non_blocking=True))
+            yield Batch(pixels, *(part.to(device, non_blocking=True) for part in raw[1:]))
 
 
 class _Raw(NamedTuple):
     images: Tensor
     labels: Tensor
+    indices: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,10 +99,7 @@ class _Plan(Dataset["_Raw | PipelineError"]):
 
     @cached_property
     def order(self) -> Tensor:
-        if not self.shuffle:
-            return self.dataset.indices
-        generator = torch.Generator().manual_seed(derive_seed(self.seed, self.epoch))
-        return self.dataset.indices[torch.randperm(len(self.dataset), generator=generator)]
+        return shuffled(self.dataset, self.seed, self.epoch) if self.shuffle else self.dataset.indices
 
     def block(self, number: int) -> Tensor:
         """Pool numbers of the images of this rank's batch."""
@@ -114,7 +119,7 @@ class _Plan(Dataset["_Raw | PipelineError"]):
         indices = self.block(number)
         seed = derive_seed(self.seed, self.epoch, self.rank, number)
         images = self._transform(indices, seed) if self.augment in PER_IMAGE else self.dataset.images.take(indices)
-        return _Raw(augment_batch(self.augment, images, self.fill, seed), self.dataset.targets[indices])
+        return _Raw(augment_batch(self.augment, images, self.fill, seed), self.dataset.targets[indices], indices)
 
     def _transform(self, indices: Tensor, seed: int) -> Tensor:
         source = self.dataset.images

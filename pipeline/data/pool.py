@@ -33,6 +33,10 @@ class Images(Protocol):
         """The image in RGB before it was resized, for augmentations that crop out of it."""
         ...
 
+    def name(self, index: int) -> str | None:
+        """The file of an image, if it has one."""
+        ...
+
     def prepare(self) -> None:
         """Fill caches, so that worker processes inherit them."""
         ...
@@ -57,6 +61,9 @@ class TensorImages:
 
     def original(self, index: int) -> Image.Image:
         return Image.fromarray(self.pixels[index].permute(1, 2, 0).squeeze(-1).numpy()).convert("RGB")
+
+    def name(self, index: int) -> None:
+        """It came in an array."""
 
     def prepare(self) -> None:
         """Nothing to fill."""

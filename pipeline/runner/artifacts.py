@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from pipeline.artifacts.artifact import Artifact
-from pipeline.artifacts.files import GivenGenotype, Images
+from pipeline.artifacts.files import GivenGenotype, GuideImages, Images
 from pipeline.artifacts.latency_table import LatencyTable
 from pipeline.artifacts.stage_record import StageRecord
 from pipeline.errors import UserError
@@ -19,6 +19,8 @@ def path_of(context: Context, kind: type[Artifact]) -> Path:
         return table_path(context)
     if kind is GivenGenotype:
         return context.run.project / context.config.retrain.genotype
+    if kind is GuideImages:
+        return context.run.project / context.config.autodo.guide
     path: Path = getattr(context.run, kind.name)
     return path
 
@@ -27,6 +29,8 @@ def hash_of(context: Context, kind: type[Artifact]) -> str | None:
     """The sha256 of an artifact's content, None when there is none."""
     if kind is Images:
         return context.data.data_hash
+    if kind is GuideImages:
+        return None if context.guide is None else context.guide.fingerprint().sha256
     if kind is LatencyTable:
         return table_hash(context)
     path = path_of(context, kind)
@@ -42,6 +46,8 @@ def check_inputs(context: Context, stage: Stage) -> dict[str, str]:
     """The hashes of what the stage reads; what is missing, or not as its maker left it, is refused."""
     hashes = {}
     for kind in stage.reads:
+        if kind.optional and hash_of(context, kind) is None:
+            continue
         maker = next((one for one in (*stages_of(context.config), *STAGES) if kind in one.writes), None)
         hashes[kind.name] = _check_given(context, kind) if maker is None else _check_made(context, kind, maker)
     return hashes

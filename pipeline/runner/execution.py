@@ -14,15 +14,17 @@ from pipeline.artifacts.files import Images
 from pipeline.artifacts.latency_table import LatencyTable
 from pipeline.artifacts.stage_record import StageRecord
 from pipeline.artifacts.trained import Trained
+from pipeline.config import Config
 from pipeline.config_file import render_config
 from pipeline.console import is_follower, say
+from pipeline.errors import UserError
 from pipeline.rundir import budget_folders, write_json, write_text
 from pipeline.runner.artifacts import check_inputs, hash_of, hash_outputs, read_record
 from pipeline.runner.environment import describe_environment
 from pipeline.runner.log import logged
 from pipeline.runner.opening import remember_flags
 from pipeline.runner.redoing import confirm_redo, set_aside
-from pipeline.stages import TRANSFER, Stage, stages_of
+from pipeline.stages import TRANSFER, Stage, stage_named, stages_of
 from pipeline.stages.context import Context
 
 Work = Callable[[Context], None]
@@ -30,15 +32,43 @@ Work = Callable[[Context], None]
 
 def run_stage(context: Context, stage: Stage, force: bool = False, yes: bool = False) -> None:
     """Run one stage, unless it is up to date; `force` runs it from the start all the same, `yes` without a question."""
-    before = [TRANSFER] if stage.name == TRANSFER.part_of and TRANSFER in stages_of(context.config) else []
+    stages = _with_transfer(context, stage)
     if is_follower():
         # else the first process does nothing, and must not be waited for
-        if force or any(list(changes_since(context, one)) for one in (*before, stage)):
+        if force or any(list(changes_since(context, one)) for one in stages):
             _module(stage).run(context)
         return
     with context.run.locked():
-        for one in (*before, stage):
+        for one in stages:
             _bring_up_to_date(context, one, [] if force or yes else [one], force)
+
+
+def _with_transfer(context: Context, stage: Stage) -> list[Stage]:
+    """A stage, after the one that is part of it where a genotype comes from elsewhere."""
+    own = stage.name == TRANSFER.part_of and TRANSFER in stages_of(context.config)
+    return [TRANSFER, stage] if own else [stage]
+
+
+def run_audit(context: Context, force: bool = False) -> None:
+    """Have retrain learn about the images and show what it found; the training is kept for `pipeline retrain`."""
+    if not context.config.autodo.is_on:
+        raise UserError("--audit shows what is learned about the images; choose it with --learn weights+labels")
+    *before, stage = _with_transfer(context, stage_named("retrain"))
+    if is_follower():
+        if force or any(list(changes_since(context, one)) for one in (*before, stage)):
+            _module(stage).audit(context)
+        return
+    with context.run.locked():
+        for one in before:
+            _bring_up_to_date(context, one, [], force)
+        if force or list(changes_since(context, stage)):
+            check_inputs(context, stage)
+            context.data.pool.images.prepare()
+            with logged(context.run), set_aside(context.run.checkpoints(stage.name), force):
+                _module(stage).audit(context)
+        else:
+            say(f"✓ {stage.name}: up to date; what it suspects is in {context.run.suspects}")
+        remember_flags(context)
 
 
 def run_all(context: Context, yes: bool = False) -> None:
@@ -148,7 +178,9 @@ def changes_since(context: Context, stage: Stage) -> Iterator[str]:
 
 def _changed_settings(context: Context, stage: Stage, record: StageRecord) -> Iterator[str]:
     for name, value in stage.settings_in(context.config).items():
-        before = record.settings.get(name)
+        # a record that does not know a setting is older than it, and was made as if it had its default
+        section, _, setting = name.partition(".")
+        before = record.settings.get(name, getattr(getattr(Config(), section), setting))
         if before != value:
             yield f"{name} changed from {before!r} to {value!r}"
 

@@ -122,7 +122,7 @@ class ArchitectureGradients:
         None if one of them fails or there is no reference.
         """
         train, validation = (
-            Batch(batch.images[:_CHECK_IMAGES], batch.labels[:_CHECK_IMAGES]) for batch in (pair.train, pair.validation)
+            Batch(*(part[:_CHECK_IMAGES] for part in batch)) for batch in (pair.train, pair.validation)
         )
         few = BatchPair(train, validation, pair.networks)
         gamma = self.config.gamma or rate

@@ -19,11 +19,11 @@ from pipeline.search.losses import Losses
 from pipeline.search.methods import Progress, inner_steps
 from pipeline.search.objective import Constraint, adapt_penalty
 from pipeline.search.state import Best, SearchState, start_state
-from pipeline.search.stream import Stream
 from pipeline.space.genotype import Genotype
 from pipeline.space.score import edge_weights
 from pipeline.space.skeleton import Skeleton
 from pipeline.space.supernet import Supernet
+from pipeline.training.stream import Stream
 
 _GAP_IMAGES = 512
 _TRAINED, _JUDGED = 0, 1  # groups of networks for weight steps, and for architecture steps
@@ -196,8 +196,7 @@ class Search:
         """The validation batches of the present architecture step as one."""
         count = self.config.validation_batches
         drawn = [self.validation.batch(count * self.state.alpha_step + i) for i in range(count)]
-        images, labels = (torch.cat(parts) for parts in zip(*((one.images, one.labels) for one in drawn), strict=True))
-        return self.losses.prepare(Batch(images, labels))
+        return self.losses.prepare(Batch(*map(torch.cat, zip(*drawn, strict=True))))
 
     def _step_architecture(self, train_batch: Batch, epoch: int, rate: float) -> StepReport:
         state, limits = self.state, self.constraint.limits

@@ -49,7 +49,7 @@ class Losses:
 
     def prepare(self, batch: Batch) -> Batch:
         """Normalized, in the memory format of the network."""
-        return Batch(self.normalize(batch.images), batch.labels)
+        return batch._replace(images=self.normalize(batch.images))
 
     def cross_entropy(self, batch: Batch, alphas: Sequence[Tensor], networks: Sequence[Genotype] = ()) -> Tensor:
         """The loss on a prepared batch: of the mixture, or, given `networks`, expected over them."""

@@ -6,14 +6,25 @@ from typing import Any
 from pipeline.artifacts.alphas import Alphas, SupernetWeights
 from pipeline.artifacts.artifact import Artifact
 from pipeline.artifacts.certificate import Certificate
-from pipeline.artifacts.files import DeployedModel, GivenGenotype, Images, Int8Model, PredictScript
+from pipeline.artifacts.files import (
+    DeployedModel,
+    GivenGenotype,
+    GuideImages,
+    Images,
+    Int8Model,
+    PredictScript,
+    SuspectSheet,
+    WeightPicture,
+)
 from pipeline.artifacts.judged_networks import JudgedNetworks
 from pipeline.artifacts.labels import Labels
 from pipeline.artifacts.latency_table import LatencyTable
+from pipeline.artifacts.learned_images import LearnedImages
 from pipeline.artifacts.metrics import Metrics
 from pipeline.artifacts.model_card import ModelCard
 from pipeline.artifacts.network import ChosenNetwork
 from pipeline.artifacts.selection import Selection
+from pipeline.artifacts.suspects import Suspects
 from pipeline.artifacts.trained import Trained
 from pipeline.config import Config
 
@@ -91,7 +102,12 @@ STAGES: tuple[Stage, ...] = (
         (Images, LatencyTable, Alphas, JudgedNetworks),
         (ChosenNetwork, Selection, Certificate),
     ),
-    Stage("retrain", ("data", "compute", "retrain"), (Images, ChosenNetwork), (Trained, Metrics)),
+    Stage(
+        "retrain",
+        ("data", "compute", "retrain", "autodo"),
+        (Images, GuideImages, ChosenNetwork),
+        (Trained, Metrics, LearnedImages, Suspects, SuspectSheet, WeightPicture),
+    ),
     Stage(
         "export",
         ("export", *_MACHINE, *_LIMITS, "target.max_noise_floor"),

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pipeline.artifacts.artifact import Typed
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     import torch
 
     from pipeline.data import ImageData
+    from pipeline.data.pool import Pool
     from pipeline.space.skeleton import Skeleton, Stem
 
 _A = TypeVar("_A", bound=Typed)
@@ -42,6 +44,16 @@ class Context:
         from pipeline.data import load_data
 
         return load_data(self.config.data, self.run.project, self.config.compute.seed)
+
+    @cached_property
+    def guide(self) -> "Pool | None":
+        """The images that [autodo] guide names, where images are learned about."""
+        from pipeline.data.guide import load_guide
+
+        autodo = self.config.autodo
+        if not autodo.is_on or not autodo.guide:
+            return None
+        return load_guide(self.config.data, self.run.project / Path(autodo.guide).expanduser())
 
     @cached_property
     def target_skeleton(self) -> "Skeleton":

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from pipeline.autodo.learner import Learned
+from pipeline.autodo_config import AutodoConfig
 from pipeline.config import Augment, RetrainConfig
 from pipeline.data import ImageSet
 from pipeline.data.normalization import Normalization
@@ -16,7 +18,7 @@ from pipeline.resumable.checkpoint import State
 
 @dataclass(frozen=True)
 class Job:
-    """What a network is trained on, how, and where the traces go."""
+    """What a network is trained on, how, and where the traces go; `guide` is what `autodo` learns by."""
 
     config: RetrainConfig
     train: ImageSet
@@ -32,18 +34,22 @@ class Job:
     tensorboard: Path | None
     config_hash: str
     clock: Callable[[], float] = time.monotonic
+    autodo: AutodoConfig = field(default_factory=AutodoConfig)
+    guide: ImageSet | None = None
 
 
 @dataclass(frozen=True)
 class Position:
-    """How far training has come, and the sums of the epoch under way."""
+    """How far training has come, and the sums of the epoch under way; its hyper steps come before its batches."""
 
     step: int = 0
     epoch: int = 0
     batch: int = 0
+    hyper_batch: int = 0
     roll_backs: int = 0
     loss_sum: float = 0.0
     top1_sum: float = 0.0
+    gap_sum: float = 0.0
     best_top1: float = -1.0
 
 
@@ -56,3 +62,4 @@ class Outcome:
     kind: str
     precision: str
     history: list[dict[str, Any]] = field(repr=False)
+    learned: Learned | None = field(default=None, repr=False)

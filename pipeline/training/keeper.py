@@ -42,7 +42,7 @@ class Keeper:
         found = []
         if is_writer():
             found = [_restore(saved) for saved in (self._last.latest(), self._epoch.latest()) if saved is not None]
-        furthest = max(found, key=lambda r: (r.position.roll_backs, r.position.step, -r.position.batch), default=None)
+        furthest = max(found, key=_progress, default=None)
         return broadcast(furthest)
 
     def last_epoch(self) -> Restored | None:
@@ -69,6 +69,12 @@ class Keeper:
     def best(self) -> State | None:
         saved = self._best.latest() if is_writer() else None
         return broadcast(saved.state if saved is not None else None)
+
+
+def _progress(restored: Restored) -> tuple[int, ...]:
+    """At one step: the whole epoch is further than its last batch, and hyper steps of the next one further still."""
+    at = restored.position
+    return at.roll_backs, at.step, -at.batch, at.hyper_batch
 
 
 def _restore(saved: Saved) -> Restored:

@@ -12,6 +12,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from pipeline.bilevel import HypergradientError
 from pipeline.console import progress_bar, say
 from pipeline.data import Batch, ImageSet, batches, count_batches
 from pipeline.errors import PromiseBroken, UserError
@@ -19,6 +20,7 @@ from pipeline.resumable.checkpoint import State
 from pipeline.resumable.history import History
 from pipeline.resumable.interruption import Interruption
 from pipeline.resumable.ranks import average_, broadcast, is_writer, share_of, world
+from pipeline.training.hyper_pass import HyperPass, make_learner
 from pipeline.training.job import Job, Outcome, Position
 from pipeline.training.keeper import Keeper, Restored
 from pipeline.training.measures import predict
@@ -31,7 +33,11 @@ _STEPS_PER_ENTRY = 50
 
 
 class NotFiniteError(Exception):
-    """The loss of a step is not a number; nothing was updated."""
+    """The loss of a step, or the direction of a hyper step, is not a number; nothing was updated."""
+
+    def __init__(self, reason: str, section: str, rate: float) -> None:
+        super().__init__(reason)
+        self.advice = f"lower [{section}] lr (now {rate:g})"
 
 
 def train(model: Model, job: Job) -> Outcome:
@@ -42,7 +48,7 @@ def train(model: Model, job: Job) -> Outcome:
             try:
                 trainer.run_epoch()
             except NotFiniteError as error:
-                trainer.roll_back(str(error))
+                trainer.roll_back(str(error), error.advice)
         trainer.stop_if_asked()
         return trainer.outcome()
 
@@ -70,7 +76,10 @@ class Trainer:
             job.classes,
             self.steps_per_epoch,
             job.seed,
+            make_learner(job),
         )
+        learner = self.stepper.learner
+        self.hyper = None if learner is None else HyperPass(model, job, self.stepper, learner)
         self.position = Position()
         if restored is not None:
             self._load(restored)
@@ -95,6 +104,8 @@ class Trainer:
 
     def run_epoch(self) -> None:
         """The rest of the epoch that the position is in."""
+        if self.hyper is not None:
+            self._learn_about_images(self.hyper)
         started, start = self.job.clock(), self.position.step
         self.model.set_drop_path(self._drop_path())
         for batch in self._batches():
@@ -102,6 +113,29 @@ class Trainer:
         elapsed_s = self.job.clock() - started
         images = (self.position.step - start) * self.share * world().size
         self._end_epoch(images / elapsed_s if elapsed_s > 0 else None)
+
+    def _learn_about_images(self, hyper: HyperPass) -> None:
+        """The rest of the hyper pass before the epoch, unless it is a plain one or λ is frozen."""
+        epoch, learner = self.position.epoch, hyper.learner
+        if not learner.course.is_plain(epoch) and not learner.guard.frozen:
+            for number in range(self.position.hyper_batch, hyper.steps):
+                self._hyper_step(hyper, number)
+        learner.begin_epoch(epoch)
+
+    def _hyper_step(self, hyper: HyperPass, number: int) -> None:
+        at = self.position
+        try:
+            gap = hyper.step(at.epoch, number)
+        except HypergradientError as error:
+            reason = f"hyper step {number + 1} before epoch {at.epoch + 1} failed ({error})"
+            raise NotFiniteError(reason, "autodo", self.job.autodo.lr) from None
+        self.position = replace(at, hyper_batch=number + 1, gap_sum=at.gap_sum + gap)
+        self.bar.update(self.task, completed=at.step, note=f"hyper step {number + 1} of {hyper.steps}")
+        if self._anyone_asked():
+            self.keeper.save(self.position, self.stepper)
+            raise self.interruption.stop(f"epoch {at.epoch + 1}, hyper step {number + 1}")
+        if self.keeper.is_due():
+            self.keeper.save(self.position, self.stepper)
 
     def _batches(self) -> Iterator[Batch]:
         return batches(
@@ -120,9 +154,10 @@ class Trainer:
 
     def _step(self, batch: Batch) -> None:
         at = self.position
-        done = self.stepper.step(batch.images, batch.labels, at.step, stop=self.interruption.requested)
+        done = self.stepper.step(batch, at.step, stop=self.interruption.requested)
         if not math.isfinite(done.loss):
-            raise NotFiniteError(f"the loss of step {at.step + 1} in epoch {at.epoch + 1} is {done.loss}")
+            reason = f"the loss of step {at.step + 1} in epoch {at.epoch + 1} is {done.loss}"
+            raise NotFiniteError(reason, "retrain", self.job.config.lr)
         self.position = replace(
             at, step=at.step + 1, batch=at.batch + 1, loss_sum=at.loss_sum + done.loss, top1_sum=at.top1_sum + done.top1
         )
@@ -138,9 +173,11 @@ class Trainer:
 
     def _end_epoch(self, images_per_s: float | None) -> None:
         at, figures = self.position, {}
-        self.position = replace(at, epoch=at.epoch + 1, batch=0, loss_sum=0.0, top1_sum=0.0)
+        self.position = replace(at, epoch=at.epoch + 1, batch=0, hyper_batch=0, loss_sum=0.0, top1_sum=0.0, gap_sum=0.0)
         if self.job.holdout is not None:
             figures["holdout_top1"] = self._judge(self.job.holdout)
+        if self.hyper is not None:
+            figures |= self._describe_learning(self.hyper, at, figures.get("holdout_top1"))
         self.history.append(
             at.step,
             epoch=at.epoch + 1,
@@ -153,6 +190,20 @@ class Trainer:
         )
         self.keeper.save(self.position, self.stepper, whole_epoch=True)
 
+    def _describe_learning(self, hyper: HyperPass, at: Position, holdout_top1: float | None) -> dict[str, float]:
+        """Note early losses after a plain epoch, freeze λ where the holdout fell; figures of the hyper pass."""
+        learner, epochs = hyper.learner, self.position.epoch
+        if learner.course.is_plain(at.epoch):
+            hyper.observe()
+        if holdout_top1 is not None and epochs >= self.job.autodo.start_epoch and learner.judge(holdout_top1):
+            say(
+                f"the holdout accuracy stayed 2 points below its {learner.guard.start:.2%} of epoch "
+                f"{self.job.autodo.start_epoch}: weights and labels of the images are frozen as they were at their best"
+            )
+        if not at.hyper_batch:
+            return {}
+        return {"gradient_gap": at.gap_sum / at.hyper_batch, "autodo_lr": learner.course.rate(at.epoch)}
+
     def _judge(self, holdout: ImageSet) -> float:
         """The accuracy of what would be deployed on images that are not trained on; the best is kept on disk."""
         answers = predict(self.stepper.deployed, holdout, self.job.normalize, self.job.workers)
@@ -162,13 +213,13 @@ class Trainer:
             self.keeper.save_best(self.position.step, dict(self.stepper.deployed.state_dict()))
         return top1
 
-    def roll_back(self, reason: str) -> None:
+    def roll_back(self, reason: str, advice: str) -> None:
         """To the last whole epoch, at a lower rate; the third time is one too many."""
         roll_backs = self.position.roll_backs + 1
         if roll_backs > _ROLL_BACKS:
             raise PromiseBroken(
-                f"{reason}, even at {self.stepper.rate_scale:g} of the learning rate; lower [retrain] lr "
-                f"(now {self.job.config.lr:g}) and delete {self.keeper.folder} to start anew"
+                f"{reason}, even at {self.stepper.rate_scale:g} of the learning rate; {advice} and delete "
+                f"{self.keeper.folder} to start anew"
             )
         restored = self.keeper.last_epoch()
         if restored is None:
@@ -185,10 +236,14 @@ class Trainer:
 
     def stop_if_asked(self) -> None:
         """A signal during the very last step is heard too; the last epoch is saved by then."""
+        if self._anyone_asked():
+            raise self.interruption.stop("all epochs are done and")
+
+    def _anyone_asked(self) -> bool:
+        """Whether any rank was interrupted; all ranks must ask."""
         asked = torch.tensor([float(self.interruption.requested)], device=self.job.device)
         average_([asked])
-        if asked.item() > 0:
-            raise self.interruption.stop("all epochs are done and")
+        return asked.item() > 0
 
     def outcome(self) -> Outcome:
         """The weights as they are now, and those to deploy."""
@@ -197,7 +252,8 @@ class Trainer:
         best = None if self.job.holdout is None else self.keeper.best()
         if best is not None:
             kind, deployed = f"{kind}, best epoch", best
-        return Outcome(deployed, last, kind, self.stepper.precision.name, self.history.entries)
+        learned = None if self.hyper is None else self.hyper.learner.result()
+        return Outcome(deployed, last, kind, self.stepper.precision.name, self.history.entries, learned)
 
     def _drop_path(self) -> float:
         return self.job.config.drop_path * self.position.epoch / self.job.config.epochs

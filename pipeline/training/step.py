@@ -14,8 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from pipeline.autodo.learner import Learner
 from pipeline.config import RetrainConfig
-from pipeline.data.loader import derive_seed
+from pipeline.data.loader import Batch, derive_seed
 from pipeline.data.normalization import Normalization
 from pipeline.errors import UserError
 from pipeline.resumable.ranks import average_, world
@@ -33,21 +34,27 @@ class Outputs(NamedTuple):
 
 @dataclass(frozen=True)
 class Model:
-    """A network, and how training drives it."""
+    """A network, and how training drives it; `classifier` is its last layer, if that is a linear one."""
 
     module: nn.Module
     forward: Callable[[Tensor], Outputs]
     set_drop_path: Callable[[float], None]
+    classifier: nn.Linear | None = None
 
 
 def model_of(network: Network) -> Model:
     """A stacked network with its auxiliary head and its droppable paths."""
-    return Model(network, lambda x: Outputs(*network.forward_with_auxiliary(x)), network.set_drop_path)
+    last = _last_linear(network.head)
+    return Model(network, lambda x: Outputs(*network.forward_with_auxiliary(x)), network.set_drop_path, last)
 
 
 def plain_model(module: nn.Module) -> Model:
     """Any classifier, without either."""
-    return Model(module, lambda x: Outputs(module(x), None), lambda rate: None)
+    return Model(module, lambda x: Outputs(module(x), None), lambda rate: None, _last_linear(module))
+
+
+def _last_linear(module: nn.Module) -> nn.Linear | None:
+    return next((one for one in reversed(list(module.modules())) if isinstance(one, nn.Linear)), None)
 
 
 class Stepped(NamedTuple):
@@ -70,6 +77,7 @@ class Stepper:
         classes: int,
         steps_per_epoch: int,
         seed: int,
+        learner: Learner | None = None,
     ) -> None:
         self.module, self.config, self.normalize, self.precision, self.seed = (
             model.module, config, normalize, precision, seed,
@@ -78,7 +86,7 @@ class Stepper:
         self.optimizer = make_optimizer(config, model.module)
         self.schedule = make_schedule(config, self.optimizer, steps_per_epoch)
         self.loss, self.mix = make_loss(config), make_mixing(config, classes)
-        self.average = make_average(config, model.module)
+        self.average, self.learner = make_average(config, model.module), learner
         self.scaler = torch.amp.GradScaler(precision.device.type, enabled=precision.name == "float16")
         self.rate_scale = 1.0
 
@@ -87,13 +95,13 @@ class Stepper:
         """The network whose weights would be deployed now."""
         return self.module if self.average is None else self.average.module
 
-    def step(self, images: Tensor, labels: Tensor, number: int, stop: bool = False) -> Stepped:
+    def step(self, batch: Batch, number: int, stop: bool = False) -> Stepped:
         """Step `number` (from 0) on this rank's share of the batch."""
         self.module.train()
         self.schedule(number)
         for group in self.optimizer.param_groups:
             group["lr"] *= self.rate_scale
-        figures = self._gradients(images, labels, number)
+        figures = self._gradients(batch, number)
         done = self._agree(figures, stop)
         if np.isfinite(done.loss):
             self.scaler.unscale_(self.optimizer)
@@ -105,29 +113,34 @@ class Stepper:
         self.optimizer.zero_grad(set_to_none=True)
         return done
 
-    def _gradients(self, images: Tensor, labels: Tensor, number: int) -> Tensor:
+    def _gradients(self, batch: Batch, number: int) -> Tensor:
         """Leave the gradient of the mean loss in the parameters; mean loss and share of right answers."""
-        figures = torch.zeros(2, device=images.device)
-        parts = min(self.config.accumulate, len(images))
-        chunks = zip(images.tensor_split(parts), labels.tensor_split(parts), strict=True)
-        for part, (some_images, some_labels) in enumerate(chunks):
+        images = len(batch.images)
+        figures = torch.zeros(2, device=batch.images.device)
+        parts = min(self.config.accumulate, images)
+        for part, some in enumerate(map(Batch, *(tensor.tensor_split(parts) for tensor in batch))):
             seed_all(self.seed, number, world().rank * parts + part)
-            with memory_watched(len(images), self.config):
-                share = len(some_images) / len(images)
-                figures += share * self._backward(some_images, some_labels, share)
+            with memory_watched(images, self.config):
+                share = len(some.images) / images
+                figures += share * self._backward(some, share)
         return figures
 
-    def _backward(self, images: Tensor, labels: Tensor, share: float) -> Tensor:
-        mixed = self.mix(images, labels)
+    def _backward(self, batch: Batch, share: float) -> Tensor:
+        mixed = self.mix(batch.images, batch.labels)
         with self.precision.autocast():
             outputs = self.forward(self.normalize(mixed.images))
-            loss: Tensor = self.loss(outputs.logits, mixed.labels)
-            total = loss
+            total = self._loss(outputs.logits, mixed.labels, batch.indices)
             if outputs.auxiliary is not None:
-                total = loss + self.config.auxiliary * self.loss(outputs.auxiliary, mixed.labels)
+                total = total + self.config.auxiliary * self._loss(outputs.auxiliary, mixed.labels, batch.indices)
         self.scaler.scale(total * share).backward()  # type: ignore[no-untyped-call]
-        right = (outputs.logits.detach().argmax(1) == labels).float().mean()
+        right = (outputs.logits.detach().argmax(1) == batch.labels).float().mean()
         return torch.stack([total.detach().float(), right])
+
+    def _loss(self, logits: Tensor, labels: Tensor, indices: Tensor) -> Tensor:
+        if self.learner is not None:
+            return self.learner.loss(logits, labels, indices)
+        loss: Tensor = self.loss(logits, labels)
+        return loss
 
     def _agree(self, figures: Tensor, stop: bool) -> Stepped:
         """Average over ranks, in one message, all that must be the same: gradients, BatchNorm statistics, figures."""
@@ -146,6 +159,7 @@ class Stepper:
             "average": None if self.average is None else dict(self.average.module.state_dict()),
             "scaler": self.scaler.state_dict(),
             "rate_scale": self.rate_scale,
+            "learner": None if self.learner is None else self.learner.state(),
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -156,6 +170,8 @@ class Stepper:
         if state["scaler"]:
             self.scaler.load_state_dict(state["scaler"])
         self.rate_scale = state["rate_scale"]
+        if self.learner is not None:
+            self.learner.load(state["learner"])
 
 
 def seed_all(*parts: int) -> None:

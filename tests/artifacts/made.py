@@ -11,11 +11,13 @@ from pipeline.artifacts.certificate import Certificate, Refusal
 from pipeline.artifacts.document import Percentiles
 from pipeline.artifacts.judged_networks import JudgedNetworks
 from pipeline.artifacts.labels import Labels
+from pipeline.artifacts.learned_images import LearnedImages
 from pipeline.artifacts.metrics import Metrics
 from pipeline.artifacts.model_card import ModelCard
 from pipeline.artifacts.network import ChosenNetwork, genotype_hash
 from pipeline.artifacts.selection import ArgmaxFigures, CandidateFigures, Figures, Selection, SourceFigures
 from pipeline.artifacts.stage_record import StageRecord
+from pipeline.artifacts.suspects import ClassWeights, Suspect, Suspects
 from pipeline.artifacts.trained import Trained
 from pipeline.search.expectation import draw_fair_group
 from pipeline.space.genotype import genotype_from_record
@@ -152,6 +154,17 @@ def _made_judged() -> JudgedNetworks:
     return JudgedNetworks(space, groups, [[0.5 + i for i in range(len(group))] for group in groups])
 
 
+def _made_suspects() -> Suspects:
+    suspect = Suspect(index=3, file="猫/1.png", label="a", proposed_label="b", weight=0.1, early_loss=4.5)
+    weights = ClassWeights(label="a", images=2, mean_weight=0.9, share_below_half=0.5)
+    return Suspects(detector="early_loss", train_images=2, guide_accuracy=0.9, suspects=[suspect], classes=[weights])
+
+
+def _made_learned_images() -> LearnedImages:
+    losses = torch.tensor([0.5, 4.0, 0.1])
+    return LearnedImages(torch.arange(3), torch.ones(3), losses, torch.tensor([0, 1, 1]))
+
+
 def _made_record() -> StageRecord:
     return StageRecord(
         stage="search",
@@ -174,6 +187,8 @@ MADE: tuple[Callable[[], Typed], ...] = (
     _made_refusal,
     _made_trained,
     made_metrics,
+    _made_learned_images,
+    _made_suspects,
     made_card,
     lambda: Labels(LABELS),
     made_table,

@@ -20,8 +20,8 @@ from pipeline.errors import UserError
 from pipeline.resumable import ranks as distributed
 from pipeline.space.network import Network
 from pipeline.training.loop import train
-from pipeline.training.step import model_of
-from tests.training.material import make_job, make_network
+from pipeline.training.step import model_of, plain_model
+from tests.training.material import autodo_job, make_job, make_mlp, make_network
 from tests.training.worker import losses
 
 ROOT = Path(__file__).parents[2]
@@ -95,6 +95,18 @@ def test_two_ranks_equal_one_process_with_two_half_batches(two_ranks: Path, tmp_
     assert_equal_weights(two_ranks, train_alone(tmp_path))
     history = (two_ranks / "history.jsonl").read_text().splitlines()
     assert sum("train_loss" in line for line in history) == 2  # one writer
+
+
+def test_two_ranks_learn_about_images_what_one_process_does(tmp_path: Path) -> None:
+    """λ is the same on both ranks to the bit, and one process with the whole batch finds it up to rounding."""
+    assert [code for code, _ in run_two("autodo", tmp_path)] == [0, 0]
+    first, second = (load_file(tmp_path / f"rank{rank}.safetensors") for rank in range(2))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    alone = train(plain_model(make_mlp()), autodo_job(tmp_path / "alone", flipped=40, epochs=2, augment="none")).learned
+    assert alone is not None and alone.labels is not None
+    assert float((alone.weights - 1).abs().max()) > 0.05  # something was learned
+    for name, wanted in (("weights", alone.weights), ("labels", alone.labels), ("early", alone.early_losses)):
+        assert torch.allclose(first[name], wanted, rtol=1e-4, atol=1e-4), name
 
 
 def test_a_batch_that_does_not_divide_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,16 +8,17 @@ from types import SimpleNamespace
 import pytest
 
 from pipeline.artifacts.alphas import Alphas
-from pipeline.artifacts.files import GivenGenotype, Images
+from pipeline.artifacts.files import GivenGenotype, GuideImages, Images
 from pipeline.artifacts.stage_record import StageRecord
 from pipeline.artifacts.trained import Trained
-from pipeline.config import WITHOUT_EFFECT, Config
+from pipeline.config import Config
 from pipeline.errors import PromiseBroken, UserError
 from pipeline.presets import preset
 from pipeline.rundir import RunDir, read_json, sha256_of, write_text
 from pipeline.runner import artifacts, execution
 from pipeline.runner.execution import run_all, run_stage
 from pipeline.runner.opening import open_run, remember_flags
+from pipeline.section import WITHOUT_EFFECT
 from pipeline.stages import STAGES, TRANSFER, Stage
 from pipeline.stages.context import Context
 
@@ -104,6 +105,8 @@ def test_the_mark_is_on_what_has_no_effect() -> None:
         "retrain.checkpoint_s",
         "target.table",  # what lies there is hashed
         "retrain.genotype",  # likewise
+        "autodo.guide",  # likewise
+        "autodo.max_memory_gb",  # refuses, or changes nothing
     }
 
 
@@ -192,7 +195,7 @@ def test_a_budget_asked_for_now_beats_several_of_before(tmp_path: Path) -> None:
 
 def test_every_stage_depends_on_settings_that_exist_and_artifacts_that_are_made() -> None:
     for stages in (STAGES, (TRANSFER, *STAGES[-2:])):
-        made = {Images, GivenGenotype}
+        made = {Images, GivenGenotype, GuideImages}
         for stage in stages:
             assert set(stage.reads) <= made, stage.name
             made |= set(stage.writes)

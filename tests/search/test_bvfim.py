@@ -41,7 +41,7 @@ def test_a_training_loss_of_zero_leaves_a_gap() -> None:
 
 
 def test_the_second_step_is_that_of_the_library(tmp_path: Path) -> None:
-    """The validation loss above (the penalty is added apart), the decayed training loss below, and the schedule at k = 1."""
+    """The validation loss above (the penalty comes after), the decayed training loss below, the schedule at k = 1."""
     settings: dict[str, Any] = {"method": "bvfim", "barrier_decay": 2.0, "gamma": 0.01, "weight_decay": 0.2}
     search, oracle = (make_search(tmp_path, share=0.2, **settings) for _ in range(2))
     for _ in range(3):

@@ -48,13 +48,13 @@ def test_a_fair_step_trains_its_network_whatever_paths_the_space_samples(tmp_pat
 
 def test_both_losses_of_a_step_take_the_paths_of_its_weight_step(tmp_path: Path) -> None:
     """The hypergradient again, on a second copy, with losses written out."""
-    search, oracle = (make(tmp_path, inner_steps=1, method="t1t2") for _ in range(2))  # which no gate turns off
+    search, oracle = (make(tmp_path, inner_steps=1, method="t1t2") for _ in range(2))  # no gate turns it off
     report = search.advance()
     assert report is not None
     losses, state, constraint = oracle.losses, oracle.state, oracle.constraint
     train, validation = (losses.prepare(stream.batch(0)) for stream in (oracle.train, oracle.validation))
     oracle._draw_paths()
-    oracle._step_weights(train, 0.025)
+    oracle._step_weights(train, oracle._weight_lr())
     paths = draw_paths(constraint.space, edge_weights(state.alphas, constraint.prices, "shifted"), seed=0)
     weights = list(state.supernet.parameters())
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pipeline.artifacts.artifact import Artifact
@@ -27,7 +28,8 @@ SMALL = {
     "profile": {"rounds": 1, "copies": 2, "calibration_networks": 3, "validate_networks": 0},
     "search": {"cells": 1, "channels": 4, "epochs": 1, "batch_size": 32, "allow_unvalidated": True},
     "discretize": {"evidence_minutes": 1e-6, "evidence_steps": 1, "evaluations": 4},
-    "retrain": {"epochs": 1, "precision": "float32", "auxiliary": 0.0, "drop_path": 0.0},
+    "retrain": {"epochs": 2, "precision": "float32", "auxiliary": 0.0, "drop_path": 0.0},
+    "autodo": {"learn": "weights+labels", "guide": "guide.npz", "start_epoch": 1},
 }
 
 
@@ -100,7 +102,8 @@ def trace(context: Context, stage: Stage) -> Flow:
 @pytest.fixture(scope="module")
 def flows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Flow]:
     context = Context(make_config(SMALL, "the test"), RunDir(tmp_path_factory.mktemp("project"), "small"))
-    chosen = context.run.project / "chosen.json"
+    chosen, pixels = context.run.project / "chosen.json", np.arange(640, dtype=np.uint8).reshape(10, 8, 8)
+    np.savez(context.run.project / "guide.npz", x_train=pixels, y_train=np.arange(10))
     retrain = context.config.retrain.model_copy(update={"genotype": chosen.name})
     other = replace(context, config=context.config.model_copy(update={"retrain": retrain}))
     with pytest.MonkeyPatch.context() as patch:

@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
+from pipeline.autodo_config import AutodoConfig
 from pipeline.config import DataConfig, RetrainConfig
 from pipeline.data import ImageData, load_data
 from pipeline.data.normalization import Normalization
@@ -27,6 +29,12 @@ def digits() -> ImageData:
 def make_network(auxiliary: bool = True) -> Network:
     seed_all(3)
     return Network(SKELETON, genotype_from_record(DARTS_V2_RECORD), auxiliary=auxiliary)
+
+
+def make_mlp() -> nn.Module:
+    """A network without BatchNorm, whose statistics depend on how a batch is cut."""
+    seed_all(1)
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
 
 
 def recipe(**settings: Any) -> RetrainConfig:
@@ -57,3 +65,18 @@ def make_job(folder: Path, images: int = 256, **settings: Any) -> Job:
         **extra,
     }
     return Job(**values)
+
+
+def autodo_job(folder: Path, images: int = 256, flipped: int = 0, **settings: Any) -> Job:
+    """A job whose first `flipped` images have another label; the guide is the digits' validation half."""
+    job = make_job(folder, images, **settings)
+    data = digits()
+    targets = job.train.targets.clone()
+    wrong = job.train.indices[:flipped]
+    targets[wrong] = (targets[wrong] + 1 + wrong % 9) % 10
+    return replace(
+        job,
+        train=replace(job.train, targets=targets),
+        guide=replace(data.validation, indices=data.validation.indices[:200]),
+        autodo=AutodoConfig(learn="weights+labels", guide_share=0.5, start_epoch=1, batch_size=64),
+    )

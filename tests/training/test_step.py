@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from pipeline.data import Batch
 from pipeline.data.normalization import Normalization
 from pipeline.errors import UserError
 from pipeline.training.precision import Precision, choose_precision
@@ -14,6 +15,7 @@ from pipeline.training.step import Model, Outputs, Stepper, model_of, plain_mode
 from tests.training.material import CPU, make_network, recipe
 
 IMAGES, LABELS = torch.rand(8, 1, 8, 8, generator=torch.Generator().manual_seed(0)), torch.arange(8)
+BATCH = Batch(IMAGES, LABELS, torch.arange(8))
 
 
 def stepper_of(model: Model, **settings: Any) -> Stepper:
@@ -36,7 +38,7 @@ def test_parts_average_gradients_of_their_own_batch_statistics(clip: float) -> N
             assert p.grad is not None
             g = p.grad + 3e-4 * p
             p.sub_(0.05 * (g + 0.9 * g))  # the first Nesterov step
-    done = stepper_of(model_of(network), accumulate=2, lr=0.05, clip=clip, drop_path=0.0).step(IMAGES, LABELS, 0)
+    done = stepper_of(model_of(network), accumulate=2, lr=0.05, clip=clip, drop_path=0.0).step(BATCH, 0)
     assert done.loss == pytest.approx(float(loss.detach()), abs=1e-6)
     for ours, wanted in zip(network.parameters(), oracle.parameters(), strict=True):
         assert torch.allclose(ours, wanted, atol=1e-7)
@@ -47,7 +49,7 @@ def test_averaged_weights_follow_the_decay() -> None:
     stepper, weights = stepper_of(plain_model(module), ema=0.5, lr=0.5), [module[1].weight.detach().clone()]
     average = weights[0]
     for number in range(4):
-        stepper.step(IMAGES, LABELS, number)
+        stepper.step(BATCH, number)
         decay = min(0.5, 1 - (1 + number) ** (-2 / 3)) if number else 0.0
         average = decay * average + (1 - decay) * module[1].weight.detach()
     assert torch.allclose(stepper.deployed.get_parameter("1.weight"), average, atol=1e-7)
@@ -61,7 +63,7 @@ def test_a_step_depends_on_its_number_and_not_on_what_was_drawn_before() -> None
         network.set_drop_path(0.5)
         stepper = stepper_of(model_of(network), mixup=0.5)
         torch.rand(noise)
-        results.append([stepper.step(IMAGES, LABELS, number).loss for number in (4, 5)])
+        results.append([stepper.step(BATCH, number).loss for number in (4, 5)])
     assert results[0] == results[1]
 
 
@@ -69,7 +71,7 @@ def test_a_loss_that_is_not_finite_changes_nothing() -> None:
     module: Any = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
     stepper = stepper_of(Model(module, lambda x: Outputs(module(x) * float("nan"), None), lambda rate: None))
     before = module[1].weight.detach().clone()
-    done = stepper.step(IMAGES, LABELS, 0)
+    done = stepper.step(BATCH, 0)
     assert done.loss != done.loss and torch.equal(module[1].weight, before)
 
 
@@ -80,7 +82,7 @@ def test_out_of_memory_names_what_to_try(error: Exception) -> None:
 
     stepper = stepper_of(Model(nn.Linear(1, 1), forward, lambda rate: None), accumulate=2)
     with pytest.raises(UserError, match=r"4 images at once.* accumulate = 4 .* batch_size = 32"):
-        stepper.step(IMAGES, LABELS, 0)
+        stepper.step(BATCH, 0)
 
 
 def test_other_errors_are_not_taken_for_memory() -> None:
@@ -88,7 +90,7 @@ def test_other_errors_are_not_taken_for_memory() -> None:
         raise RuntimeError("shapes")
 
     with pytest.raises(RuntimeError, match="shapes"):
-        stepper_of(Model(nn.Linear(1, 1), forward, lambda rate: None)).step(IMAGES, LABELS, 0)
+        stepper_of(Model(nn.Linear(1, 1), forward, lambda rate: None)).step(BATCH, 0)
 
 
 def test_compiling_refuses_changing_drop_path() -> None:

@@ -15,9 +15,9 @@ from pipeline.bilevel import Neumann, hypergradient
 from pipeline.errors import PipelineError
 from pipeline.resumable.ranks import average, joined, world
 from pipeline.training import keeper
-from pipeline.training.loop import train
-from pipeline.training.step import Model, Outputs, model_of
-from tests.training.material import CPU, make_job, make_network
+from pipeline.training.loop import copied, train
+from pipeline.training.step import Model, Outputs, model_of, plain_model
+from tests.training.material import CPU, autodo_job, make_job, make_mlp, make_network
 
 
 def run_average(folder: Path) -> None:
@@ -69,6 +69,15 @@ def train_and_save(model: Model, folder: Path) -> None:
     save_file({name: x.contiguous() for name, x in outcome.last.items()}, folder / f"rank{world().rank}.safetensors")
 
 
+def run_autodo(folder: Path) -> None:
+    """A training that learns about its images; every rank saves what it ends with."""
+    outcome = train(plain_model(make_mlp()), autodo_job(folder, flipped=40, epochs=2, augment="none"))
+    learned = outcome.learned
+    assert learned is not None and learned.labels is not None
+    found = {"weights": learned.weights, "labels": learned.labels, "early": learned.early_losses}
+    save_file({**found, **copied(outcome.last)}, folder / f"rank{world().rank}.safetensors")
+
+
 def run_slowly(folder: Path) -> None:
     """A training that saves after every step, to be killed."""
     keeper._LARGEST_SHARE = 1e9
@@ -81,7 +90,7 @@ def run_both(folder: Path) -> None:
     run_training(folder)
 
 
-CASES = {"both": run_both, "slowly": run_slowly, "death": run_until_one_dies}
+CASES = {"both": run_both, "slowly": run_slowly, "death": run_until_one_dies, "autodo": run_autodo}
 
 if __name__ == "__main__":
     torch.set_num_threads(1)

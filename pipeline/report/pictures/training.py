@@ -16,13 +16,14 @@ _LARGEST_COUNTED = 15  # classes whose counts fit into the squares
 
 def draw_all(folder: Path, history: Sequence[dict[str, Any]], measures: Measures, labels: Sequence[str]) -> None:
     """curves.png, confusion.png and calibration.png in a folder."""
-    _save(folder / "curves.png", (9.0, 3.5), lambda figure: _draw_curves(figure, history))
+    save_figure(folder / "curves.png", (9.0, 3.5), lambda figure: _draw_curves(figure, history))
     side = min(12.0, 3.5 + 0.25 * len(labels))
-    _save(folder / "confusion.png", (side + 1, side), lambda figure: _draw_confusion(figure, measures, labels))
-    _save(folder / "calibration.png", (4.5, 4.5), lambda figure: _draw_calibration(figure, measures))
+    save_figure(folder / "confusion.png", (side + 1, side), lambda figure: _draw_confusion(figure, measures, labels))
+    save_figure(folder / "calibration.png", (4.5, 4.5), lambda figure: _draw_calibration(figure, measures))
 
 
-def _save(path: Path, size: tuple[float, float], draw: Callable[["Figure"], None]) -> None:
+def save_figure(path: Path, size: tuple[float, float], draw: Callable[["Figure"], None]) -> None:
+    """A figure of a size in inches as a PNG file."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, layout="constrained")
@@ -56,8 +57,8 @@ def _draw_confusion(figure: "Figure", measures: Measures, labels: Sequence[str])
     figure.colorbar(picture, ax=axes, label="share of the true class")
     axes.set(xlabel="answer", ylabel="truth", title=f"top-1 {measures.top1:.2%} of {measures.images} test images")
     if len(labels) <= _LARGEST_NAMED:
-        axes.set_xticks(range(len(labels)), [_literal(label) for label in labels], rotation=90)
-        axes.set_yticks(range(len(labels)), [_literal(label) for label in labels])
+        axes.set_xticks(range(len(labels)), [literal(label) for label in labels], rotation=90)
+        axes.set_yticks(range(len(labels)), [literal(label) for label in labels])
     if len(labels) <= _LARGEST_COUNTED:
         for i, row in enumerate(measures.confusion):
             for j, count in enumerate(row):
@@ -78,6 +79,6 @@ def _draw_calibration(figure: "Figure", measures: Measures) -> None:
     axes.legend()
 
 
-def _literal(label: str) -> str:
+def literal(label: str) -> str:
     """A label whose dollar signs are not taken for formulas."""
     return label.replace("$", r"\$")

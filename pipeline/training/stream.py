@@ -1,17 +1,19 @@
-"""An endless stream of batches that can be entered at any position."""
+"""An endless stream of batches that can be entered at any position: what a bilevel problem is fed with."""
 
 from collections.abc import Iterator
 
 import torch
+from torch import Tensor
 
 from pipeline.config import Augment
 from pipeline.data import Batch, ImageSet, batches, count_batches
+from pipeline.data.loader import shuffled
 from pipeline.errors import UserError
 from pipeline.resumable.ranks import share_of, world
 
 
 class Stream:
-    """Batch number n is the same whatever came before it, so a search can go on where it was killed."""
+    """Batch number n is the same whatever came before it, so work can go on where it was killed."""
 
     def __init__(
         self, images: ImageSet, batch_size: int, *, seed: int, augment: Augment, workers: int, device: torch.device
@@ -26,6 +28,7 @@ class Stream:
                 "lower batch_size or change [data] validation_share"
             )
         self._position = -1
+        self._order: tuple[int, Tensor] | None = None
         self._batches: Iterator[Batch] = iter(())
 
     def batch(self, position: int) -> Batch:
@@ -35,6 +38,14 @@ class Stream:
             self._batches = self._open(epoch, index)
         self._position = position
         return next(self._batches)
+
+    def indices(self, position: int) -> Tensor:
+        """The pool numbers of batch `position` on all ranks, one rank's after the other's."""
+        epoch, index = divmod(position, self.per_epoch)
+        if self._order is None or self._order[0] != epoch:
+            self._order = epoch, shuffled(self.images, self.seed, epoch)
+        size = self.share * self.world.size
+        return self._order[1][index * size : (index + 1) * size]
 
     def fixed_batch(self, index: int) -> Batch:
         """Batch `index` of the images in their own order, without augmentation; the stream stays where it is."""

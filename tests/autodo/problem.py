@@ -1,0 +1,28 @@
+"""A softmax layer small enough to write out, in float64."""
+
+import torch
+from torch import Tensor
+
+from pipeline.autodo.last_layer import Encoded, LastLayer
+from pipeline.autodo.parameters import Rows
+
+IMAGES, GUIDE, FEATURES, CLASSES = 7, 5, 4, 3
+
+
+def randn(*shape: int, seed: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def make_problem(decay: float = 0.1, with_labels: bool = False, bias: bool = True) -> LastLayer:
+    rows: Rows = {"weights": randn(IMAGES, seed=1)}
+    if with_labels:
+        rows["labels"] = randn(IMAGES, CLASSES, seed=2)
+    return LastLayer(
+        weight=randn(CLASSES, FEATURES, seed=3),
+        bias=randn(CLASSES, seed=4) if bias else None,
+        decay=decay,
+        train=Encoded(randn(IMAGES, FEATURES, seed=5), torch.arange(IMAGES) % CLASSES),
+        guide=Encoded(randn(GUIDE, FEATURES, seed=6), (torch.arange(GUIDE) + 1) % CLASSES),
+        rows=rows,
+        own=slice(None),
+    )
