@@ -49,3 +49,10 @@ def make_search(
     chosen = {"batch_size": 12, "epochs": 3, "inner_steps": 2, "neumann_terms": 1, "alpha_lr": 0.05, "paths": "mixture"}
     compute = ComputeConfig(seed=seed)
     return Search(SearchConfig(**chosen | settings), compute, data, skeleton, constraint, torch.device("cpu"))  # type: ignore[arg-type]
+
+
+def finish(search: Search) -> list[torch.Tensor]:
+    """Advance to the end: α, and α without the penalty."""
+    while not search.finished:
+        search.advance()
+    return [alpha.detach().clone() for alpha in [*search.state.alphas, *search.state.unpenalized]]

@@ -12,22 +12,14 @@ from pipeline.config import Method
 from pipeline.errors import UserError
 from pipeline.resumable.history import read_history
 from pipeline.search.architecture import SearchDiverged
-from pipeline.search.engine import Search
 from pipeline.search.expectation import draw_fair_group
-from pipeline.search.guards import report_architecture
 from pipeline.search.loop import SearchFiles, run_search
 from pipeline.space.score import edge_weights
-from tests.search.problem import SEARCH, make_search
+from tests.search.problem import SEARCH, finish, make_search
 
 
 def files(folder: Path) -> SearchFiles:
     return SearchFiles(folder / "checkpoint", folder / "history.jsonl", folder / "tensorboard")
-
-
-def finish(search: Search) -> list[torch.Tensor]:
-    while not search.finished:
-        search.advance()
-    return [alpha.detach().clone() for alpha in [*search.state.alphas, *search.state.unpenalized]]
 
 
 def test_one_round_is_algorithm_1(tmp_path: Path) -> None:
@@ -245,41 +237,6 @@ def test_a_nan_loss_stops_with_a_sentence(tmp_path: Path) -> None:
         search.advance()
 
 
-def test_collapse_to_either_end_is_noticed(tmp_path: Path) -> None:
-    search = make_search(tmp_path)
-    operations = search.constraint.space.kinds[0].operations
-    for operation, share in (("skip_connect", "parameter_free_share"), ("nor_conv_3x3", "costliest_share")):
-        alpha = torch.zeros(6, 5)
-        alpha[:, operations.index(operation)] = 20.0
-        report = report_architecture(search.constraint, [alpha], [alpha])
-        assert report.collapse is not None and getattr(report, share) == 1.0
-    alpha = torch.zeros(6, 5)
-    alpha[::2, operations.index("nor_conv_3x3")] = 20.0
-    assert report_architecture(search.constraint, [alpha], [alpha]).collapse is None
-
-
-def test_a_tight_budget_is_no_collapse(tmp_path: Path) -> None:
-    """α then is for skips, and what validation says for convolutions; within the limits the costliest may be best."""
-    search, roomy = make_search(tmp_path), make_search(tmp_path, share=9.0)
-    operations = search.constraint.space.kinds[0].operations
-    skips, convolutions = torch.zeros(6, 5), torch.zeros(6, 5)
-    skips[:, operations.index("skip_connect")] = 20.0
-    convolutions[:, operations.index("nor_conv_3x3")] = 20.0
-    assert report_architecture(search.constraint, [skips], [convolutions]).collapse is None
-    assert report_architecture(roomy.constraint, [convolutions], [convolutions]).collapse is None
-
-
-def test_guards_leave_the_search_alone(tmp_path: Path) -> None:
-    watched, alone = make_search(tmp_path), make_search(tmp_path)
-    watched.check_hypergradient()
-    while not watched.finished:
-        watched.advance()
-        if watched.at_epoch_end:
-            watched.end_epoch()
-    for ours, theirs in zip(finish(watched), finish(alone), strict=True):
-        assert torch.equal(ours, theirs)
-
-
 def test_fewer_images_than_a_batch(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="batch_size"):
         make_search(tmp_path, batch_size=500)
@@ -304,12 +261,3 @@ def test_the_rate_of_alpha_follows_from_the_steps_it_has(tmp_path: Path, epochs:
     rate = search.state.alpha_optimizer.param_groups[0]["lr"]
     assert rate == pytest.approx(expected or 3.0 / steps) and (expected or rate < 0.1)
     assert make_search(tmp_path, alpha_lr=0.07).state.alpha_optimizer.param_groups[0]["lr"] == 0.07
-
-
-def test_pools_count_as_operations_that_learn_nothing(tmp_path: Path) -> None:
-    search = make_search(tmp_path)
-    operations = search.constraint.space.kinds[0].operations
-    alpha = torch.zeros(6, 5)
-    alpha[::2, operations.index("avg_pool_3x3")] = 20.0
-    alpha[1::2, operations.index("skip_connect")] = 20.0
-    assert report_architecture(search.constraint, [alpha], [alpha]).parameter_free_share == 1.0
