@@ -80,13 +80,13 @@ def _require_method(method: object) -> Method:
     """The method, or a TypeError that says what one is."""
     if isinstance(method, Method):
         return method
-    known = ", ".join(sorted(_names(Method)))  # type: ignore[type-abstract]
+    known = ", ".join(sorted(_names(Method)))
     raise TypeError(f"method = {method!r}, where a method with its settings is wanted, as in Neumann(0.01, 2); {known}")
 
 
-def _names(kind: type[Method]) -> list[str]:
+def _names(kind: type) -> list[str]:
     """The methods that there are: kinds without kinds of their own."""
-    below = kind.__subclasses__()
+    below: list[type] = kind.__subclasses__()
     return [name for one in below for name in _names(one)] if below else [kind.__name__]
 
 
