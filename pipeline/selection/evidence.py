@@ -6,9 +6,10 @@ considered,
     y = Σ_s w_s · x_s + f(structure) + ε,     w_s ≥ 0,
 
 a source gets the weight that it earns: w is the non-negative ridge solution whose ridge predicts left-out networks best
-(an infinite ridge among the choices), over the sources whose own rank correlation is positive. f is a Gaussian process
-over the structure (counts of operations and depths; choices in common), whose variances, 0 among them, have the largest
-marginal likelihood. What the trained networks do not settle stays uncertain.
+(an infinite ridge among the choices), over the sources whose own rank correlation is positive. It is drawn towards what
+is expected before any network is trained: some trust in what the search learned on the same images, none in the rest.
+f is a Gaussian process over the structure (counts of operations, depths; choices in common), whose variances, 0 among
+them, have the largest marginal likelihood. What the trained networks do not settle stays uncertain.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,6 +30,8 @@ Array = NDArray[np.float64]
 
 STRUCTURE, TOGETHER = "structure", "all together"
 _RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1e9)
+# what the search's sources are taken for until trained networks say otherwise
+_EXPECTED = {"alpha": 0.3, "supernet": 0.3}
 _VARIANCES = (0.0, 0.1, 0.3, 1.0)
 _NOISES = (0.1, 0.2, 0.4, 0.8, 1.2)
 _RESAMPLES, _FOLDS, _FEWEST = 200, 5, 4
@@ -87,11 +90,11 @@ def place_score(reference: Array, value: float) -> float:
     return _NORMAL.inv_cdf((place + 0.5) / (len(reference) + 1))
 
 
-def earn_weights(x: Array, y: Array) -> Array:
+def earn_weights(x: Array, y: Array, expected: Array) -> Array:
     """Non-negative ridge weights of the columns that agree with y, the ridge by leaving one out.
 
-    The squared error of a left-out row is that of a fit without it; the largest ridge, which gives no weight at all, is
-    taken unless a smaller one predicts better.
+    The squared error of a left-out row is that of a fit without it; the largest ridge, which leaves the weights as
+    expected, is taken unless a smaller one predicts better.
     """
     weights = np.zeros(x.shape[1])
     agree = [s for s in range(x.shape[1]) if tau_of(x[:, s], y) > 0]
@@ -101,17 +104,19 @@ def earn_weights(x: Array, y: Array) -> Array:
     rows = np.arange(len(y))
 
     def error(ridge: float) -> float:
-        return float(sum((y[i] - kept[i] @ _ridge_fit(kept[rows != i], y[rows != i], ridge)) ** 2 for i in rows))
+        return float(
+            sum((y[i] - kept[i] @ _ridge_fit(kept[rows != i], y[rows != i], ridge, expected[agree])) ** 2 for i in rows)
+        )
 
-    weights[agree] = _ridge_fit(kept, y, min(reversed(_RIDGES), key=error))
+    weights[agree] = _ridge_fit(kept, y, min(reversed(_RIDGES), key=error), expected[agree])
     return weights
 
 
-def _ridge_fit(x: Array, y: Array, ridge: float) -> Array:
-    """argmin over w ≥ 0 of ‖y − x·w‖² + ridge · ‖w‖²."""
+def _ridge_fit(x: Array, y: Array, ridge: float, expected: Array) -> Array:
+    """argmin over w ≥ 0 of ‖y − x·w‖² + ridge · ‖w − expected‖²."""
     size = x.shape[1]
     stacked = np.vstack([x, np.sqrt(ridge) * np.eye(size)])
-    found: Array = nnls(stacked, np.concatenate([y, np.zeros(size)]))[0]
+    found: Array = nnls(stacked, np.concatenate([y, np.sqrt(ridge) * expected]))[0]
     return found
 
 
@@ -139,7 +144,7 @@ class Evidence:
         self.names, self._looks, self._losses, self._reference = tuple(names), looks, list(losses), reference
         self._middle, self._spread = looks.counts.mean(0), looks.counts.std(0) + 1e-9
         self._x, self._y = self._scores(looks.figures), normal_scores([-loss for loss in losses])
-        self.weights = earn_weights(self._x, self._y)
+        self.weights = earn_weights(self._x, self._y, np.array([_EXPECTED.get(name, 0.0) for name in self.names]))
         residuals = self._y - self._x @ self.weights
         distances, common = self._apart(looks)
         self.kernel, noise = _most_likely(distances, common, residuals)

@@ -50,7 +50,7 @@ def test_a_place_lies_between_those_around_it_and_beyond_all_order_remains() -> 
 def test_weights_solve_the_normal_equations_where_all_are_positive() -> None:
     x = np.random.default_rng(3).normal(size=(40, 2))
     y = x @ [0.8, 0.5] + 0.05 * np.random.default_rng(4).normal(size=40)
-    found = earn_weights(x, y)
+    found = earn_weights(x, y, np.zeros(x.shape[1]))
     candidates = [np.linalg.solve(x.T @ x + ridge * np.eye(2), x.T @ y) for ridge in (0.3, 1.0, 3.0)]
     assert min(np.abs(found - expected).max() for expected in candidates) < 1e-10
 
@@ -69,19 +69,34 @@ def test_the_ridge_is_the_one_that_predicts_left_out_networks_best() -> None:
         return total
 
     best = min((0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1e9), key=error)
-    assert earn_weights(x, y)[0] == pytest.approx(max(0.0, x[:, 0] @ y / (x[:, 0] @ x[:, 0] + best)), abs=1e-10)
+    assert earn_weights(x, y, np.zeros(x.shape[1]))[0] == pytest.approx(
+        max(0.0, x[:, 0] @ y / (x[:, 0] @ x[:, 0] + best)), abs=1e-10
+    )
 
 
 def test_a_source_that_is_wrong_or_random_earns_nothing_or_little() -> None:
     rng = np.random.default_rng(5)
     y = normal_scores(rng.normal(size=60))
     x = np.stack([y + 0.3 * rng.normal(size=60), -y, rng.normal(size=60)], axis=1)
-    weights = earn_weights(x, y)
+    weights = earn_weights(x, y, np.zeros(x.shape[1]))
     assert weights[0] > 0.7
     assert weights[1] == 0.0
     assert abs(weights[2]) < 0.1
-    assert (earn_weights(x[:, 1:2], y) == 0).all()
-    assert (earn_weights(rng.normal(size=(2, 2)), y[:2]) == 0).all()
+    assert (earn_weights(x[:, 1:2], y, np.zeros(1)) == 0).all()
+    assert (earn_weights(rng.normal(size=(2, 2)), y[:2], np.zeros(2)) == 0).all()
+
+
+def test_weights_stay_as_expected_where_trainings_say_little_and_move_where_they_say_much() -> None:
+    rng = np.random.default_rng(2)
+    x, expected = rng.normal(size=(40, 1)), np.array([0.3])
+    few = [(x[:8], 0.3 * x[:8, 0] + rng.normal(size=8)) for _ in range(30)]
+
+    def error(start: float) -> float:
+        return float(np.mean([abs(earn_weights(*pair, np.array([start]))[0] - 0.3) for pair in few]))
+
+    assert error(0.3) < 0.8 * error(0.0)
+    assert earn_weights(x, 0.9 * x[:, 0], expected)[0] == pytest.approx(0.9, abs=0.02)
+    assert earn_weights(x, -x[:, 0], expected)[0] == 0.0
 
 
 def test_a_good_source_predicts_networks_that_were_not_trained() -> None:
