@@ -103,8 +103,9 @@ def run_method(method: str, data: Distorted, row: Row, seed: int, folder: Path) 
     found["top1"] = measure(predict(module, data.test, data.normalize)).top1
     if outcome.learned is not None:
         learned = outcome.learned
-        found |= {"early": learned.early_losses.tolist(), "right_proposals": right(learned.proposed, data)}
+        found["early"] = learned.early_losses.tolist()
         if row.sizes.flipped:
+            found["right_proposals"] = right(learned.proposed, data)
             found["auroc_weight"] = roc_auc_score(data.flipped, -learned.weights)
             found["auroc_early"] = roc_auc_score(data.flipped, learned.early_losses)
     return found
@@ -112,8 +113,7 @@ def run_method(method: str, data: Distorted, row: Row, seed: int, folder: Path) 
 
 def right(proposed: Tensor, data: Distorted) -> float:
     """Share of the images with a wrong label whose proposed one is right."""
-    hits = (proposed == data.truth)[data.flipped]
-    return float(hits.float().mean()) if len(hits) else 0.0
+    return float((proposed == data.truth)[data.flipped].float().mean())
 
 
 def print_row(name: str, results: dict[str, list[dict[str, Any]]]) -> None:
