@@ -75,7 +75,7 @@ def test_a_changed_setting_runs_its_stage_and_what_reads_its_output(
     run_all(context(tmp_path, epochs=3))
     assert calls == ["search", "retrain"] * 2
     told = capsys.readouterr().err
-    assert "search.epochs changed from 5 to 3" in told and "the alphas changed" in told
+    assert "search.epochs changed from 12 to 3" in told and "the alphas changed" in told
 
 
 def test_settings_without_effect_and_those_of_no_stage_change_nothing(calls: Calls, tmp_path: Path) -> None:
