@@ -12,7 +12,7 @@ from pipeline.artifacts.certificate import Certificate
 from pipeline.artifacts.metrics import Metrics
 from pipeline.artifacts.model_card import ModelCard
 from pipeline.config_file import read_config
-from pipeline.console import console, print_result, say
+from pipeline.console import print_result, say, show
 from pipeline.errors import UserError
 from pipeline.report.contents import run_names
 from pipeline.rundir import RunDir
@@ -105,7 +105,7 @@ def print_runs(records: list[dict[str, Any]], as_json: bool) -> None:
             "–" if ms is None else f"{ms:.3g} ms (p{record['percentile']})",
             record["report"] or "–",
         )
-    console.print(table)
+    show(table)
     for record in records:
         for sentence in record["damaged"]:
             say(sentence)

@@ -54,8 +54,8 @@ def test_the_page_loads_without_complaints_and_shows_its_figures(
         assert browser.evaluate(f"{pictures}.length") == 1, section
         assert browser.evaluate(f"{pictures}[0].parentNode.getBoundingClientRect().width") > 250, section
     assert browser.evaluate("[...document.images].every(image => image.naturalWidth > 0)")
-    smallest = "Math.min(...[...document.querySelectorAll('svg.plot text')].map(t => t.getBoundingClientRect().height))"
-    assert browser.evaluate(smallest) >= 8, "labels can be read"
+    scales = "[...document.querySelectorAll('svg.plot')].map(svg => svg.clientWidth / svg.viewBox.baseVal.width)"
+    assert 11 * min(browser.evaluate(scales)) >= 8, "labels of 11 px stay readable"
 
 
 def test_data_run_no_script_and_tables_sort(browser: Browser, page: Path) -> None:

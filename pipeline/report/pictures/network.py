@@ -28,7 +28,7 @@ def _look_at(block: Block) -> _Look:
     if inverted is not None:
         colours = {"3": "s0", "5": "s1", "7": "s2"}
         words = (f"k{inverted['kernel']}", f"×{inverted['expansion']}", *(["se"] if inverted["excited"] else []))
-        height = (1 + int(inverted["expansion"])) / (1 + _LARGEST_EXPANSION)
+        height = 0.45 + 0.55 * int(inverted["expansion"]) / _LARGEST_EXPANSION  # three words fit into the lowest
         return _Look(colours.get(inverted["kernel"], "s3"), height, words)
     if block.operation in ("skip", "skip_connect"):
         return _Look("quiet", 0.14, ())

@@ -6,7 +6,7 @@ from pipeline.artifacts.comparison import Comparison
 from pipeline.report.markup import tag
 from pipeline.report.pictures.scale import range_of, round_ticks, show_tick
 
-_LEFT, _ROW, _WIDTH = 150, 30, 520
+_LEFT, _ROW, _WIDTH = 140, 30, 460
 
 
 def draw_rivals(found: Comparison) -> Element:

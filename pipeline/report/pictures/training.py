@@ -12,7 +12,7 @@ from pipeline.report.pictures.search import curve
 
 FEWEST_IN_BIN = 10  # fewer answers say nothing about how often such answers are right
 MOST_CLASSES = 40  # whose names and squares fit
-_SQUARE, _LABEL_PX = 26, 110
+_SQUARE, _LABEL_PX, _SLANT_PX = 26, 124, 64
 _LONGEST_LABEL = 16
 
 
@@ -73,10 +73,12 @@ def draw_confusion(metrics: Metrics) -> Element | None:
         parts.append(_label(labels[i], left + i * _SQUARE + 14, top - 6, transform=turned))
         for j, count in enumerate(row):
             parts += _square(left + j * _SQUARE, y, count, count / max(sum(row), 1), labels[i], labels[j])
-    size = left + _SQUARE * len(rows) + 8
+    size = left + _SQUARE * len(rows) + _SLANT_PX
     style = f"min-width:{min(size, 340)}px;max-width:{int(1.15 * size)}px"
     title = tag("title", "Confusion matrix: rows are the truth, columns the answers")
-    return tag("svg", title, parts, viewBox=f"0 0 {size} {size}", role="img", class_="drawing", style=style)
+    return tag(
+        "svg", title, parts, viewBox=f"0 0 {size} {size - _SLANT_PX + 8}", role="img", class_="drawing", style=style
+    )
 
 
 def _label(text: str, x: float, y: float, anchor: str = "start", transform: str | None = None) -> Element:
