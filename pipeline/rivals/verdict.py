@@ -69,7 +69,7 @@ def _conclude_pair(ours: Entrant, best: Entrant, difference: Difference, test_im
 
 
 def _conclude_null(null: Entrant, difference: Difference) -> str:
-    lead = f"{_show(difference)} ahead of random networks of the space that fit ({_mean(null):.2%})"
+    lead = f"{_show(difference)} from random networks of the space that fit ({_mean(null):.2%})"
     if is_beyond_seeds(difference):
         verdict = "the search earned that" if difference.mean > 0 else "the search chose worse than chance"
     else:
