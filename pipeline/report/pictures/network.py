@@ -47,7 +47,7 @@ def draw_strip(anatomy: Anatomy) -> Element:
     for number, block in enumerate(blocks):
         parts += _draw_block(block, 8 + number * _COLUMN, base)
         parts += _draw_times(block.times, 8 + number * _COLUMN, bottom, most)
-    width = max(16 + _COLUMN * len(blocks), 300)
+    width = max(16 + _COLUMN * len(blocks), 440)
     legend = tag("g", _legend(anatomy.total, bottom + 34))
     title = "The network from input to output"
     return tag("svg", tag("title", title), parts, legend, viewBox=f"0 0 {width} {bottom + 44}", **_fixed_width(width))
