@@ -21,7 +21,7 @@ def time_epoch(model: Model, job: Job) -> float:
     served = batches(job.train, size, seed=job.seed, epoch=0, augment=job.augment, device=job.device, drop_last=True)
     taken_s, start = [], time.perf_counter()
     for number, batch in enumerate(islice(served, _STEPS)):
-        stepper.step(batch.images, batch.labels, number)
+        stepper.step(batch, number)
         taken_s.append(time.perf_counter() - start)
         start = time.perf_counter()
     return steps * min(taken_s[1:] or taken_s)
