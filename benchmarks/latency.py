@@ -26,7 +26,7 @@ from pipeline.latency.models import make_model, make_sentinel
 from pipeline.latency.probes import maps_read
 from pipeline.latency.profiling import profile_device
 from pipeline.latency.validity import scores
-from pipeline.report.pictures.latency import draw_costs, draw_predictions
+from pipeline.report.pictures.latency import draw_costs, draw_predictions, save_picture
 from pipeline.space import operations
 from pipeline.space.genotype import genotype_from_record
 from pipeline.space.layers import Normalization
@@ -54,8 +54,8 @@ def main() -> None:
     table = LatencyTable.read(only_table(folder))
     entry = table.column("fp32").entry(skeleton)
     assert entry is not None
-    draw_costs(table.column("fp32"), skeleton, table.fingerprint, folder / "costs.png")
-    draw_predictions(table.column("fp32"), entry, folder / "predictions.png")
+    save_picture(draw_costs(table.column("fp32"), skeleton), folder / "costs.svg")
+    save_picture(draw_predictions(table.column("fp32"), entry), folder / "predictions.svg")
     print(report(table, skeleton, entry, singles, seconds))
 
 

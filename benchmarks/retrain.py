@@ -1,43 +1,30 @@
-"""Retraining measured: a certified network against networks a user would pick instead, at the same latency.
+"""The speed of a training step, beside the loop of a tutorial; `pipeline compare` pits networks against each other.
 
-    python -m benchmarks.retrain --run NAME [--project DIR] [--minutes 15] [--work runs/benchmarks/retrain]
-    python -m benchmarks.retrain --genotype F --cells 8 --channels 16 [--epochs 12] [--images 25000]
-
-The rivals (timm's mobilenetv3_small and efficientnet_lite0, a plain 3x3 CNN) are widened or narrowed until their
-measured latency is that of the certified network, and trained the same: loader, recipe, epochs. Prints markdown.
-What was fitted and trained is kept in the work folder: a run that was stopped goes on where it was.
+python -m benchmarks.retrain --run NAME [--project DIR] [--steps 12] [--threads 2]
+python -m benchmarks.retrain --genotype F --cells 8 --channels 16
 """
 
 import argparse
 import time
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from benchmarks.rivals import RIVALS, Shape, count_macs, fit_width, measure_p50_ms
 from pipeline.artifacts.network import ChosenNetwork
 from pipeline.config import DataConfig, RetrainConfig
-from pipeline.console import say
 from pipeline.data import Batch, ImageData, batches, load_data
 from pipeline.data.normalization import Normalization
-from pipeline.latency.devices import open_device
-from pipeline.latency.measure import Effort
-from pipeline.resumable.checkpoint import hash_of
-from pipeline.rundir import RunDir, read_json, write_json
+from pipeline.rundir import RunDir
 from pipeline.space.genotype import read_genotype
 from pipeline.space.network import Network
 from pipeline.space.skeleton import Skeleton
-from pipeline.training.job import Job
-from pipeline.training.loop import train
-from pipeline.training.measures import measure, predict
 from pipeline.training.precision import Precision
-from pipeline.training.step import Model, Stepper, model_of, plain_model, seed_all
+from pipeline.training.step import Stepper, model_of, seed_all
 
 CPU = torch.device("cpu")
 Step = Callable[[Tensor, Tensor], object]
@@ -98,63 +85,7 @@ def seconds(step: Step, batch: Batch) -> float:
     return time.perf_counter() - start
 
 
-class Plan(NamedTuple):
-    """What is decided by measuring, once, and kept for a run that goes on later."""
-
-    epochs: int
-    widths: dict[str, float]
-
-
-def make_plan(options: argparse.Namespace, network: Network, data: ImageData, images: int, shape: Shape) -> Plan:
-    path = Path(options.work) / "plan.json"
-    if path.is_file():
-        return Plan(**read_json(path))
-    speed = compare_throughput(network, data, options.steps)
-    print(f"training the certified network, batch {BATCH}, {options.threads} threads: {speed}\n", flush=True)
-    device, effort, widths = open_device("cpu", 1, 1), Effort(rounds=options.rounds, calls=6), {}
-    for name, build in RIVALS.items():
-        fit = fit_width(device, network, build, shape, effort)
-        say(f"{name}: {fit.ratio:.2f} of the certified latency at width {fit.width:.2f}")
-        widths[name] = fit.width
-    plan = Plan(options.epochs or max(1, round(options.minutes * 60 * speed.ours / images)), widths)
-    write_json(path, plan._asdict())
-    return plan
-
-
-def make_job(data: ImageData, recipe: RetrainConfig, folder: Path, images: int) -> Job:
-    return Job(
-        config=recipe,
-        train=replace(data.train_all, indices=data.train_all.indices[:: -(-len(data.train_all) // images)]),
-        holdout=None,
-        classes=data.classes,
-        normalize=Normalization(data.mean, data.std, CPU, channels_last=True),
-        augment=data.config.augment,
-        device=CPU,
-        seed=0,
-        workers=0,
-        checkpoints=folder / "checkpoint",
-        history=folder / "history.jsonl",
-        tensorboard=None,
-        config_hash=hash_of([recipe.model_dump(exclude={"checkpoint_s"}), images]),
-    )
-
-
-def train_one(name: str, model: Model, data: ImageData, job: Job) -> dict[str, Any]:
-    """Train and test once; a finished network is not trained again."""
-    path = job.history.with_name("row.json")
-    if not path.is_file():
-        say(f"training {name}")
-        outcome = train(model, job)
-        model.module.load_state_dict(outcome.deployed)
-        measures = measure(predict(model.module, data.test, job.normalize))
-        epochs = [entry["images_per_s"] for entry in outcome.history if entry.get("images_per_s")]
-        speed = len(epochs) / sum(1 / images_per_s for images_per_s in epochs)
-        write_json(path, {"top1": measures.top1, "calibration": measures.calibration_error, "images_per_s": speed})
-    row: dict[str, Any] = read_json(path)
-    return row
-
-
-def read_certified(options: argparse.Namespace, data: ImageData) -> Network:
+def read_network(options: argparse.Namespace, data: ImageData) -> Network:
     seed_all(0)
     if options.run:
         chosen = ChosenNetwork.read(RunDir(Path(options.project).absolute(), options.run).genotype)
@@ -173,32 +104,8 @@ def main() -> None:
     data = load_data(
         DataConfig(format="npz", path=path, resolution=32, colour=True, augment="crop-flip-cutout"), Path(), 0
     )
-    images = min(options.images, len(data.train_all))
-    shape = (data.in_channels, data.config.resolution, data.config.resolution)
-    network = read_certified(options, data)
-    plan = make_plan(options, network, data, images, shape)
-    modules: dict[str, nn.Module] = {"certified": network}
-    for name, width in plan.widths.items():
-        seed_all(0)
-        modules[name] = RIVALS[name](width)
-    p50_ms = measure_p50_ms(open_device("cpu", 1, 1), modules, shape, Effort(rounds=options.rounds, calls=6))
-    recipe = RetrainConfig(
-        epochs=plan.epochs, batch_size=BATCH, lr=options.lr, auxiliary=0.0, drop_path=0.0, ema=0.99, precision="float32"
-    )
-    print(f"{images} training images of {Path(path).name}, {plan.epochs} epochs, the same recipe for all\n")
-    print("| network | width | params | MACs | p50 ms | images/s | minutes | test top-1 | calibration error |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    for name, module in modules.items():
-        macs, params = count_macs(module, shape), sum(p.numel() for p in module.parameters())
-        module.to(memory_format=torch.channels_last)
-        model = model_of(network) if module is network else plain_model(module)
-        row = train_one(name, model, data, make_job(data, recipe, Path(options.work) / name, images))
-        minutes = images * plan.epochs / row["images_per_s"] / 60
-        print(
-            f"| {name} | {plan.widths.get(name, 1.0):.2f} | {params:,} | {macs / 1e6:.1f} M | {p50_ms[name]:.3f} "
-            f"| {row['images_per_s']:.0f} | {minutes:.1f} | {row['top1']:.2%} | {row['calibration']:.1%} |",
-            flush=True,
-        )
+    speed = compare_throughput(read_network(options, data), data, options.steps)
+    print(f"batch {BATCH}, {options.threads} threads: {speed}")
 
 
 def parse_options() -> argparse.Namespace:
@@ -209,16 +116,8 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--cells", type=int, default=8)
     parser.add_argument("--channels", type=int, default=16)
     parser.add_argument("--data", default=str(DATA))
-    parser.add_argument("--images", type=int, default=1_000_000, help="training images to use")
-    parser.add_argument(
-        "--minutes", type=float, default=15.0, help="of the certified network; all train as many epochs"
-    )
-    parser.add_argument("--epochs", type=int, default=0, help="instead of --minutes")
-    parser.add_argument("--lr", type=float, default=0.1)
-    parser.add_argument("--rounds", type=int, default=20, help="timing rounds")
-    parser.add_argument("--steps", type=int, default=12, help="steps of the throughput comparison")
+    parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--work", default="runs/benchmarks/retrain")
     options = parser.parse_args()
     if bool(options.run) == bool(options.genotype):
         parser.error("name one of --run and --genotype")

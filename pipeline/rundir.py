@@ -65,6 +65,11 @@ class RunDir:
     suspects = _Place("runs/{name}/retrain/{budget}suspects.json")
     suspect_sheet = _Place("runs/{name}/retrain/{budget}suspects.png")
     weight_picture = _Place("runs/{name}/retrain/{budget}weights.png")
+    mistakes = _Place("runs/{name}/retrain/{budget}mistakes.json")  # test images that the network is most wrong about
+    comparison = _Place("runs/{name}/compare/{budget}comparison.json")
+    part_times = _Place("runs/{name}/report/{budget}part_times.json")
+    report = _Place("runs/{name}/report{suffix}.html")
+    exported_report = _Place("exports/{name}{suffix}/report.html")
     exports = _Place("exports/{name}{suffix}")
     model = _Place("exports/{name}{suffix}/model.onnx")
     int8_model = _Place("exports/{name}{suffix}/model.int8.onnx")
@@ -104,6 +109,11 @@ class RunDir:
 
     def history(self, stage: str) -> Path:
         return self.folder(stage) / "history.jsonl"
+
+    def latest_history(self, stage: str) -> Path:
+        """That of the work that is done, or of the first that is under way."""
+        working, done = self.checkpoints(stage) / "history.jsonl", self.history(stage)
+        return working if working.is_file() and not done.is_file() else done
 
     def checkpoints(self, stage: str) -> Path:
         """The state of a stage under way; it goes when the stage is done."""

@@ -1,6 +1,6 @@
 """The commands: one short function each. Whatever is heavy is imported inside the function."""
 
-from pipeline.cli import project, stages, inspection  # noqa: I001  the order of the help
+from pipeline.cli import project, stages, inspection, reports  # noqa: I001  the order of the help
 from pipeline.cli.application import app, main
 
-__all__ = ["app", "inspection", "main", "project", "stages"]
+__all__ = ["app", "inspection", "main", "project", "reports", "stages"]

@@ -25,6 +25,7 @@ from pipeline.cli.options import (
     absolute,
     setting,
 )
+from pipeline.cli.reports import write_page
 from pipeline.config import Config
 from pipeline.rundir import DEFAULT_RUN, RunDir
 
@@ -218,6 +219,7 @@ def export(
     done = Command("export", config, run, flags, budget_ms, kit, force, yes).execute()
     if kit is None or kit.measured:
         print_summary(done)
+        write_page(done, config)
 
 
 @app.command()
@@ -236,3 +238,4 @@ def run(
     context = open_run(config, run, {"target": {"budget_ms": budget_ms, "percentile": percentile}})
     run_all(context, yes)
     print_summary(context.run)
+    write_page(context.run, config)

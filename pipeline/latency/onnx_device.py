@@ -35,6 +35,13 @@ class ShapedFile(NamedTuple):
     shapes: Mapping[str, Shape]
 
 
+class Opened(NamedTuple):
+    """A session and what it is fed."""
+
+    session: Any
+    feed: Feed
+
+
 class OnnxDevice:
     """An onnxruntime session per model: all graph optimizations, `threads` threads inside an operator, one across."""
 
@@ -73,6 +80,13 @@ class OnnxDevice:
 
     def load(self, model: Path | bytes | ShapedFile) -> "CpuRunner | CudaRunner":
         """A session ready to be timed; a file that onnxruntime cannot read is refused."""
+        session, feed = self.open(model)
+        if self._kind == "cuda":
+            return CudaRunner(session, feed, self._index)
+        return CpuRunner(session, feed, with_cpu_time=self._threads == 1)
+
+    def open(self, model: Path | bytes | ShapedFile, profile: Path | None = None) -> Opened:
+        """The session and an input for it; with `profile`, onnxruntime's profiler writes to a file that starts so."""
         model, shapes = model if isinstance(model, ShapedFile) else (model, {})
         options = self._runtime.SessionOptions()
         options.intra_op_num_threads = self._threads
@@ -80,6 +94,8 @@ class OnnxDevice:
         options.execution_mode = self._runtime.ExecutionMode.ORT_SEQUENTIAL
         options.graph_optimization_level = self._runtime.GraphOptimizationLevel.ORT_ENABLE_ALL
         options.log_severity_level = 3
+        if profile is not None:
+            options.enable_profiling, options.profile_file_prefix = True, str(profile)
         provider: Any = (self._provider, {"device_id": self._index}) if self._kind == "cuda" else self._provider
         name = str(model) if isinstance(model, Path) else "the model"
         try:
@@ -91,9 +107,7 @@ class OnnxDevice:
             raise UserError(f"onnxruntime cannot load {name}: {reason}") from None
         entries = session.get_inputs()
         feed = {entry.name: _example(entry, self._batch, name, shapes.get(entry.name)) for entry in entries}
-        if self._kind == "cuda":
-            return CudaRunner(session, feed, self._index)
-        return CpuRunner(session, feed, with_cpu_time=self._threads == 1)
+        return Opened(session, feed)
 
 
 class CpuRunner:

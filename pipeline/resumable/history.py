@@ -2,9 +2,11 @@
 
 import json
 import math
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from pipeline.rundir import write_text
 
@@ -78,18 +80,33 @@ def publish_history(working: Path, path: Path) -> list[Entry]:
 
 def read_history(path: Path) -> list[Entry]:
     """All whole lines of a history; the last may be torn by a power cut, and is left out."""
+    return list(takewhile(lambda entry: entry is not None, _parse_lines(path)))  # type: ignore[arg-type]
+
+
+class Scan(NamedTuple):
+    """Entries for people to look at, and how many lines could not be read."""
+
+    entries: Sequence[Entry] = ()
+    unreadable: int = 0
+
+
+def scan_history(path: Path) -> Scan:
+    """All lines that can be read, wherever the others stand."""
+    parsed = list(_parse_lines(path))
+    entries = [entry for entry in parsed if entry is not None]
+    return Scan(entries, len(parsed) - len(entries))
+
+
+def _parse_lines(path: Path) -> Iterator[Entry | None]:
+    """Every line as an entry, None where it is not one."""
     if not path.exists():
-        return []
-    entries = []
+        return
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             entry = json.loads(line)
-        except ValueError:
-            break
-        if not isinstance(entry, dict) or not isinstance(entry.get("step"), int):
-            break
-        entries.append(entry)
-    return entries
+        except (ValueError, RecursionError):
+            entry = None
+        yield entry if isinstance(entry, dict) and isinstance(entry.get("step"), int) else None
 
 
 def _plain(value: object) -> object:

@@ -21,6 +21,7 @@ from pipeline.artifacts.labels import Labels
 from pipeline.artifacts.latency_table import LatencyTable
 from pipeline.artifacts.learned_images import LearnedImages
 from pipeline.artifacts.metrics import Metrics
+from pipeline.artifacts.mistakes import Mistakes
 from pipeline.artifacts.model_card import ModelCard
 from pipeline.artifacts.network import ChosenNetwork
 from pipeline.artifacts.selection import Selection
@@ -106,7 +107,7 @@ STAGES: tuple[Stage, ...] = (
         "retrain",
         ("data", "compute", "retrain", "autodo"),
         (Images, GuideImages, ChosenNetwork),
-        (Trained, Metrics, LearnedImages, Suspects, SuspectSheet, WeightPicture),
+        (Trained, Metrics, Mistakes, LearnedImages, Suspects, SuspectSheet, WeightPicture),
     ),
     Stage(
         "export",

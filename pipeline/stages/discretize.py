@@ -11,7 +11,6 @@ from pipeline.budget.targets import Demands, Target, make_targets
 from pipeline.console import progress_bar, say, show
 from pipeline.errors import Interrupted, PromiseBroken
 from pipeline.fingerprint import Fingerprint
-from pipeline.report.pictures.pareto import draw_pareto
 from pipeline.report.selection import remarks, show_evidence, summarize
 from pipeline.resumable.checkpoint import hash_of
 from pipeline.rundir import sha256_of
@@ -34,7 +33,6 @@ from pipeline.stages.judgement import alpha_scores, judge, make_sources
 from pipeline.stages.tables import open_target_table, skeletons_of
 
 _POOL = 96  # networks that are considered before any is trained
-_PICTURE = "pareto.png"
 
 Select = Callable[[Job, float], Outcome]
 
@@ -73,10 +71,6 @@ def discretize(context: Context, prospect: Prospect, select: Select = Job.select
     sweep = sweep_budgets(budgets_ms, lambda budget_ms: select(job, budget_ms))
     outcome = pick_outcome(sweep, target.budget_ms)
     job.write_all(folder, sweep, outcome)
-    if len(sweep.outcomes) > 1:
-        draw_pareto(folder / _PICTURE, sweep.outcomes, job.argmax_beside(sweep.outcomes[-1]))
-    else:
-        (folder / _PICTURE).unlink(missing_ok=True)
     show(summarize(sweep, job.argmax_beside(outcome), outcome.demands.budget_ms))
     for line in remarks(sweep, outcome, prospect.table):
         say(line)

@@ -12,7 +12,7 @@ from pipeline.latency.campaign_kit import campaign_kit, read_campaign_kit
 from pipeline.latency.measure import Device, Effort
 from pipeline.latency.profiling import Profile, profile_device, store_table
 from pipeline.latency.validity import describe_validation
-from pipeline.report.pictures.latency import draw_costs, draw_predictions
+from pipeline.report.pictures.latency import draw_costs, draw_predictions, save_picture
 from pipeline.space.skeleton import Skeleton
 from pipeline.stages.context import Context
 from pipeline.stages.kits import write_with_bar
@@ -86,8 +86,8 @@ def _report(profile: Profile, skeletons: tuple[Skeleton, ...], allowed: float) -
             if entry is not None:
                 size = f"{skeleton.cells}x{skeleton.channels}@{skeleton.resolution}px"
                 stem = f"{profile.path.with_suffix('').name}__{size}__{precision}"
-                draw_costs(column, skeleton, profile.table.fingerprint, profile.path.with_name(f"{stem}__costs.png"))
-                draw_predictions(column, entry, profile.path.with_name(f"{stem}__predictions.png"))
+                save_picture(draw_costs(column, skeleton), profile.path.with_name(f"{stem}__costs.svg"))
+                save_picture(draw_predictions(column, entry), profile.path.with_name(f"{stem}__predictions.svg"))
                 say(f"{size} {precision}: the table is {describe_validation(entry.validation)}")
         say(f"{precision}: noise floor {column.noise_floor:.1%}{_warn(column.noise_floor, allowed)}")
     show(_slowest_sites(profile.table))

@@ -17,7 +17,6 @@ from pipeline.data.guide import cut_guide, make_guide
 from pipeline.data.normalization import Normalization
 from pipeline.data.splits import cut
 from pipeline.errors import UserError
-from pipeline.report.pictures.training import draw_all
 from pipeline.resumable.checkpoint import hash_of
 from pipeline.resumable.history import publish_history
 from pipeline.resumable.ranks import is_writer, joined, wait_for_all, world
@@ -28,6 +27,7 @@ from pipeline.stages.suspects import forget_learned, summarize_learned, write_le
 from pipeline.training.job import Job, Outcome
 from pipeline.training.loop import train
 from pipeline.training.measures import Measures, measure, predict
+from pipeline.training.mistakes import find_mistakes
 from pipeline.training.step import model_of, seed_all
 
 
@@ -159,7 +159,9 @@ def _finish(context: Context, network: Network, job: Job, outcome: Outcome) -> N
     data, run = context.data, context.run
     trained = Trained(network, tuple(data.mean), tuple(data.std), data.labels)
     network.load_state_dict(outcome.deployed)
-    measures = measure(predict(network, data.test, job.normalize, job.workers))
+    answers = predict(network, data.test, job.normalize, job.workers)
+    measures = measure(answers)
+    context.write(find_mistakes(answers, data.test, data.labels))
     context.write(trained)
     context.write(_describe(context, job, outcome, measures))
     last = run.weights.with_name("last.safetensors")
@@ -169,7 +171,6 @@ def _finish(context: Context, network: Network, job: Job, outcome: Outcome) -> N
         network.load_state_dict(outcome.last)
         trained.write(last)
     publish_history(job.history, run.history("retrain"))
-    draw_all(run.weights.parent, outcome.history, measures, data.labels)
     if outcome.learned is None:
         forget_learned(context)
     else:

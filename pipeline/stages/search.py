@@ -9,7 +9,6 @@ from pipeline.budget.limits import Limit
 from pipeline.budget.targets import Demands, Target, make_targets
 from pipeline.console import say
 from pipeline.latency.validity import require_valid
-from pipeline.report.pictures.search import draw_cells, draw_expected_latency
 from pipeline.resumable.checkpoint import hash_of
 from pipeline.resumable.history import publish_history
 from pipeline.resumable.ranks import is_writer, joined
@@ -19,7 +18,7 @@ from pipeline.search.objective import Constraint
 from pipeline.search.preview import preview_search
 from pipeline.space.cells import Space
 from pipeline.space.extremes import cheapest_genotype, costliest_genotype
-from pipeline.space.score import argmax_genotype, operation_scores, relative_prices
+from pipeline.space.score import relative_prices
 from pipeline.space.spaces import space_named
 from pipeline.stages import stage_named
 from pipeline.stages.context import Context
@@ -132,10 +131,6 @@ def _write(context: Context, search: Search, constraint: Constraint, result: Sea
     context.write(
         Alphas(constraint.space, constraint.scale, tuple(result.alphas), constraint.prices, tuple(result.unpenalized))
     )
-    scores = operation_scores(constraint.space, result.alphas)
-    folder = context.run.alphas.parent
-    draw_cells(argmax_genotype(constraint.space, scores), folder / "cells.png")
-    history = publish_history(_working_history(context), context.run.history("search"))
-    draw_expected_latency(history, constraint.limits[0].at_most, folder / "expected_latency.png")
+    publish_history(_working_history(context), context.run.history("search"))
     budget, expected_ms = constraint.limits[0], float(constraint.expected(result.alphas)[0])
     say(f"search done: expected {budget.show(expected_ms)} for a limit of {budget.show(budget.at_most)}")

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from pipeline.bilevel import HypergradientError
 from pipeline.console import progress_bar, say
@@ -159,7 +159,11 @@ class Trainer:
             reason = f"the loss of step {at.step + 1} in epoch {at.epoch + 1} is {done.loss}"
             raise NotFiniteError(reason, "retrain", self.job.config.lr)
         self.position = replace(
-            at, step=at.step + 1, batch=at.batch + 1, loss_sum=at.loss_sum + done.loss, top1_sum=at.top1_sum + done.top1
+            at,
+            step=at.step + 1,
+            batch=at.batch + 1,
+            loss_sum=at.loss_sum + done.head_loss,
+            top1_sum=at.top1_sum + done.top1,
         )
         if self.position.step % _STEPS_PER_ENTRY == 0:
             self.history.append(self.position.step, epoch=at.epoch + 1, loss=done.loss, lr=self._rate())
@@ -172,10 +176,9 @@ class Trainer:
             self.keeper.save(self.position, self.stepper)
 
     def _end_epoch(self, images_per_s: float | None) -> None:
-        at, figures = self.position, {}
+        at = self.position
         self.position = replace(at, epoch=at.epoch + 1, batch=0, hyper_batch=0, loss_sum=0.0, top1_sum=0.0, gap_sum=0.0)
-        if self.job.holdout is not None:
-            figures["holdout_top1"] = self._judge(self.job.holdout)
+        figures = {} if self.job.holdout is None else self._judge(self.job.holdout)
         if self.hyper is not None:
             figures |= self._describe_learning(self.hyper, at, figures.get("holdout_top1"))
         self.history.append(
@@ -204,14 +207,15 @@ class Trainer:
             return {}
         return {"gradient_gap": at.gap_sum / at.hyper_batch, "autodo_lr": learner.course.rate(at.epoch)}
 
-    def _judge(self, holdout: ImageSet) -> float:
-        """The accuracy of what would be deployed on images that are not trained on; the best is kept on disk."""
+    def _judge(self, holdout: ImageSet) -> dict[str, float]:
+        """How good what would be deployed is on images that are not trained on; the best is kept on disk."""
         answers = predict(self.stepper.deployed, holdout, self.job.normalize, self.job.workers)
         top1 = float((answers.logits.argmax(1) == answers.labels).double().mean())
+        loss = float(nn.functional.cross_entropy(answers.logits.double(), answers.labels))
         if top1 > self.position.best_top1:
             self.position = replace(self.position, best_top1=top1)
             self.keeper.save_best(self.position.step, dict(self.stepper.deployed.state_dict()))
-        return top1
+        return {"holdout_top1": top1, "holdout_loss": loss}
 
     def roll_back(self, reason: str, advice: str) -> None:
         """To the last whole epoch, at a lower rate; the third time is one too many."""

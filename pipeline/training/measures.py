@@ -11,6 +11,7 @@ from pipeline.data.normalization import Normalization
 
 _BINS = 15
 _EVALUATION_BATCH = 256
+_Z = 1.959964  # of the normal distribution, 95 % of which lie within ± so many standard deviations
 
 
 class Predictions(NamedTuple):
@@ -99,6 +100,21 @@ def measure(predictions: Predictions) -> Measures:
         calibration=calibration,
         calibration_error=sum(b.images * abs(b.accuracy - b.confidence) for b in calibration) / len(labels),
     )
+
+
+class ShareInterval(NamedTuple):
+    """An interval of a share."""
+
+    low: float
+    high: float
+
+
+def wilson_interval(share: float, count: int) -> ShareInterval:
+    """The 95 % interval of a share that was found in `count` trials (Wilson, 1927): sound near 0 and 1 too."""
+    squared = _Z**2 / count
+    centre = (share + squared / 2) / (1 + squared)
+    half = _Z / (1 + squared) * (share * (1 - share) / count + squared / (4 * count)) ** 0.5
+    return ShareInterval(max(centre - half, 0.0), min(centre + half, 1.0))
 
 
 def _calibrate(confidence: Tensor, right: Tensor) -> tuple[Bin, ...]:

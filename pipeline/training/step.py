@@ -58,10 +58,14 @@ def _last_linear(module: nn.Module) -> nn.Linear | None:
 
 
 class Stepped(NamedTuple):
-    """What a step did, the same on all ranks; a loss that is not finite means that nothing was updated."""
+    """What a step did, the same on all ranks; a loss that is not finite means that nothing was updated.
+
+    `head_loss` is that of the deployed head alone, which can be compared with a loss on other images.
+    """
 
     loss: float
     top1: float
+    head_loss: float
     stop: bool
 
 
@@ -114,9 +118,9 @@ class Stepper:
         return done
 
     def _gradients(self, batch: Batch, number: int) -> Tensor:
-        """Leave the gradient of the mean loss in the parameters; mean loss and share of right answers."""
+        """Leave the gradient of the mean loss in the parameters; loss, share of right answers, head's loss."""
         images = len(batch.images)
-        figures = torch.zeros(2, device=batch.images.device)
+        figures = torch.zeros(3, device=batch.images.device)
         parts = min(self.config.accumulate, images)
         for part, some in enumerate(map(Batch, *(tensor.tensor_split(parts) for tensor in batch))):
             seed_all(self.seed, number, world().rank * parts + part)
@@ -129,12 +133,12 @@ class Stepper:
         mixed = self.mix(batch.images, batch.labels)
         with self.precision.autocast():
             outputs = self.forward(self.normalize(mixed.images))
-            total = self._loss(outputs.logits, mixed.labels, batch.indices)
+            total = head = self._loss(outputs.logits, mixed.labels, batch.indices)
             if outputs.auxiliary is not None:
-                total = total + self.config.auxiliary * self._loss(outputs.auxiliary, mixed.labels, batch.indices)
+                total = head + self.config.auxiliary * self._loss(outputs.auxiliary, mixed.labels, batch.indices)
         self.scaler.scale(total * share).backward()  # type: ignore[no-untyped-call]
         right = (outputs.logits.detach().argmax(1) == batch.labels).float().mean()
-        return torch.stack([total.detach().float(), right])
+        return torch.stack([total.detach().float(), right, head.detach().float()])
 
     def _loss(self, logits: Tensor, labels: Tensor, indices: Tensor) -> Tensor:
         if self.learner is not None:
@@ -148,8 +152,8 @@ class Stepper:
         gradients = [p.grad for p in self.module.parameters() if p.grad is not None]
         statistics = [buffer for buffer in self.module.buffers() if buffer.is_floating_point()]
         average_([*gradients, *statistics, agreed])
-        loss, top1, stopped = agreed.tolist()
-        return Stepped(loss, top1, stopped > 0)
+        loss, top1, head_loss, stopped = agreed.tolist()
+        return Stepped(loss, top1, head_loss, stopped > 0)
 
     def state(self) -> dict[str, Any]:
         """All that the next step depends on."""

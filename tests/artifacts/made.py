@@ -8,13 +8,16 @@ import torch
 from pipeline.artifacts.alphas import Alphas, SupernetWeights
 from pipeline.artifacts.artifact import Typed
 from pipeline.artifacts.certificate import Certificate, Refusal
+from pipeline.artifacts.comparison import Comparison, Difference, Entrant, Unmatched
 from pipeline.artifacts.document import Percentiles
 from pipeline.artifacts.judged_networks import JudgedNetworks
 from pipeline.artifacts.labels import Labels
 from pipeline.artifacts.learned_images import LearnedImages
 from pipeline.artifacts.metrics import Metrics
+from pipeline.artifacts.mistakes import Mistake, Mistakes
 from pipeline.artifacts.model_card import ModelCard
 from pipeline.artifacts.network import ChosenNetwork, genotype_hash
+from pipeline.artifacts.part_times import PartTimes
 from pipeline.artifacts.selection import ArgmaxFigures, CandidateFigures, Figures, Selection, SourceFigures
 from pipeline.artifacts.stage_record import StageRecord
 from pipeline.artifacts.suspects import ClassWeights, Suspect, Suspects
@@ -77,7 +80,7 @@ def made_metrics(test_accuracy: float = 1.0) -> Metrics:
     )
 
 
-def _made_selection() -> Selection:
+def made_selection() -> Selection:
     figures: dict[str, Any] = {"cells": 1, "channels": 4, "score": 0.5, "score_share": 0.9, "predicted_ms": 0.9}
     figures |= {"macs": 1000, "params": 100, "genotype": GENOTYPE}
     return Selection(
@@ -177,12 +180,51 @@ def _made_record() -> StageRecord:
     )
 
 
+def made_mistakes() -> Mistakes:
+    png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
+    return Mistakes(wrong=3, shown=[Mistake(image=7, truth="猫", answer="a, b", confidence=0.9, png=png)])
+
+
+def made_part_times(network: ChosenNetwork = NETWORK) -> PartTimes:
+    parts_ms = {"": 0.05, "0": 0.1, "1/edges.0": 0.4, "1/edges.3": 0.15, "head": 0.2}
+    return PartTimes(
+        genotype_sha256=genotype_hash(network.genotype),
+        skeleton=network.skeleton,
+        device=FINGERPRINT,
+        calls=60,
+        parts_ms=parts_ms,
+    )
+
+
+def made_comparison(**changes: Any) -> Comparison:
+    def entrant(name: str, kind: Any, accuracies: list[float]) -> Entrant:
+        figures: dict[str, Any] = {"params": 100, "macs": 1000, "measured_ms": 0.9, "training_s": 3.0}
+        return Entrant(name=name, kind=kind, width=1.0, accuracies=accuracies, **figures)
+
+    fields: dict[str, Any] = {
+        "percentile": 50,
+        "budget_ms": 1.0,
+        "noise_floor": 0.01,
+        "device": FINGERPRINT,
+        "on_target": True,
+        "epochs": 2,
+        "seeds": [0, 1],
+        "train_images": 80,
+        "test_images": 40,
+        "entrants": [entrant("certified", "certified", [0.9, 0.95]), entrant("plain", "rival", [0.8, 0.85])],
+        "unmatched": [Unmatched(name="resnet18", width=0.1, measured_ms=3.0)],
+        "differences": [Difference(name="plain", mean=0.1, low=-0.02, high=0.22)],
+        "sentence": "ours is ahead",
+    }
+    return Comparison(**fields | changes)
+
+
 MADE: tuple[Callable[[], Typed], ...] = (
     _made_alphas,
     _made_supernet,
     _made_judged,
     lambda: NETWORK,
-    _made_selection,
+    made_selection,
     made_certificate,
     _made_refusal,
     _made_trained,
@@ -193,4 +235,7 @@ MADE: tuple[Callable[[], Typed], ...] = (
     lambda: Labels(LABELS),
     made_table,
     _made_record,
+    made_mistakes,
+    made_part_times,
+    made_comparison,
 )

@@ -38,8 +38,8 @@ def test_a_table_and_its_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[
     stem = path.with_suffix("").name
     assert {p.name for p in context.run.tables.iterdir()} == {
         path.name,
-        f"{stem}__1x4@16px__fp32__costs.png",
-        f"{stem}__1x4@16px__fp32__predictions.png",
+        f"{stem}__1x4@16px__fp32__costs.svg",
+        f"{stem}__1x4@16px__fp32__predictions.svg",
     }
     shown = capsys.readouterr()
     assert shown.out == ""

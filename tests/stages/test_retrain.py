@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from pipeline.artifacts.certificate import Certificate
+from pipeline.artifacts.mistakes import Mistakes
 from pipeline.artifacts.network import ChosenNetwork
 from pipeline.artifacts.trained import Trained
 from pipeline.config import ComputeConfig, Config, DataConfig, RetrainConfig, TargetConfig
@@ -40,7 +41,7 @@ def choose(context: Context) -> Context:
     return context
 
 
-def test_weights_metrics_and_pictures_agree(tmp_path: Path) -> None:
+def test_weights_metrics_and_mistakes_agree(tmp_path: Path) -> None:
     context = choose(make_context(tmp_path, holdout_share=0.1))
     retrain.run(context)
     trained, metrics = context.read(Trained), json.loads(context.run.metrics.read_text())
@@ -52,8 +53,12 @@ def test_weights_metrics_and_pictures_agree(tmp_path: Path) -> None:
     assert metrics["test_accuracy"] == pytest.approx(float((answers == labels).double().mean()))
     assert metrics["weights"] == "averaged, best epoch" and metrics["test_images"] == len(labels)
     assert metrics["train_images"] == pytest.approx(0.9 * len(context.data.train_all), abs=2)
+    mistakes = context.read(Mistakes)
+    assert mistakes.wrong == int((answers != labels).sum()) > 0
+    wrong = {int(context.data.test.indices[i]) for i in (answers != labels).nonzero().flatten().tolist()}
+    assert {one.image for one in mistakes.shown} <= wrong
     files = {path.name for path in context.run.weights.parent.iterdir()}
-    assert files >= {"curves.png", "confusion.png", "calibration.png", "history.jsonl", "last.safetensors"}
+    assert files >= {"mistakes.json", "history.jsonl", "last.safetensors"}
     assert list(context.run.tensorboard("retrain").iterdir())
 
 

@@ -69,7 +69,5 @@ def test_what_belongs_to_no_budget_asked_goes(tmp_path: Path) -> None:
     (folder / "my items").mkdir()
     run_with(make_context(tmp_path, discretize={"budgets_ms": budgets[:2]}), FakeDevice(lambda ms: ms))
     assert {path.name for path in folder.iterdir() if path.is_dir()} == {"my items", *(f"{b:g}ms" for b in budgets[:2])}
-    assert (folder / "pareto.png").exists()
     run_with(make_context(tmp_path), FakeDevice(lambda ms: ms))
     assert [path.name for path in folder.iterdir() if path.is_dir()] == ["my items"]
-    assert not (folder / "pareto.png").exists()

@@ -1,8 +1,5 @@
 """Measures against scikit-learn's, and the calibration error against its definition."""
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -10,8 +7,7 @@ from sklearn.metrics import confusion_matrix, log_loss, recall_score, top_k_accu
 from torch import nn
 
 from pipeline.data.normalization import Normalization
-from pipeline.report.pictures.training import draw_all
-from pipeline.training.measures import Predictions, measure, predict
+from pipeline.training.measures import Predictions, measure, predict, wilson_interval
 from tests.training.material import CPU, digits
 
 
@@ -45,18 +41,18 @@ def test_calibration_error_by_hand() -> None:
     assert measures.top5 == 1.0  # with two classes
 
 
-def test_a_class_without_images_has_no_accuracy_and_the_record_is_json(tmp_path: Path) -> None:
+def test_a_class_without_images_has_no_accuracy() -> None:
     measures = measure(Predictions(torch.eye(3)[[0, 0, 1]], torch.tensor([0, 0, 1])))
     record = measures.record(("a", "b$", "c$"))
     assert [row["accuracy"] for row in record["per_class"]] == [1.0, 1.0, None]
     assert record["test_accuracy"] == 1.0
-    history: list[dict[str, Any]] = [
-        {"step": 1, "event": "started"},
-        {"step": 4, "epoch": 1, "train_loss": 1.0, "train_top1": 0.5, "lr": 0.1},
-    ]
-    draw_all(tmp_path, history, measures, ("a", "b$", "c$"))
-    pictures = {path.name: path.read_bytes()[:4] for path in tmp_path.iterdir()}
-    assert pictures == dict.fromkeys(("curves.png", "confusion.png", "calibration.png"), b"\x89PNG")
+
+
+@pytest.mark.parametrize(("share", "count"), [(0.9, 40), (1.0, 25), (0.0, 10), (0.5, 1000)])
+def test_the_interval_of_a_share_solves_its_equation(share: float, count: int) -> None:
+    """Wilson's limits p are where |share − p| = z √(p (1 − p) / count)."""
+    for limit in wilson_interval(share, count):
+        assert abs(share - limit) == pytest.approx(1.959964 * np.sqrt(limit * (1 - limit) / count), abs=1e-9)
 
 
 def test_predict_sees_every_image_once_in_order_and_normalized() -> None:

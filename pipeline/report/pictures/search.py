@@ -1,70 +1,68 @@
-"""Pictures of a search: the selected cells as graphs, and the expected latency on its way to the budget."""
+"""Pictures of a search: expected latency on its way to the limit, losses, and what would be selected over time."""
 
+from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
+from xml.etree.ElementTree import Element
 
-import matplotlib
-
-matplotlib.use("Agg")
-
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-
-from pipeline.rundir import writing
-from pipeline.space.cells import CellKind
-from pipeline.space.genotype import Genotype
+from pipeline.errors import UserError
+from pipeline.report.pictures.plot import Plot
+from pipeline.report.pictures.scale import Point, range_of, thin
+from pipeline.space.genotype import genotype_from_record
 from pipeline.space.spaces import space_named
 
-_COLOURS = {"skip_connect": "#888888", "none": "#dddddd"}
-_CONVOLUTION, _POOL = "#1f77b4", "#2ca02c"
+Entries = Sequence[dict[str, Any]]
 
 
-def draw_cells(genotype: Genotype, path: Path) -> None:
-    """Each kind of cell: inputs on the left, nodes in order, the operation on every kept edge."""
+def curve(entries: Entries, name: str, over: str = "step") -> list[Point]:
+    """A figure of the history over steps or epochs; entries without it are left out."""
+    return [
+        (float(entry[over]), float(entry[name]))
+        for entry in entries
+        if isinstance(entry.get(name), int | float) and isinstance(entry.get(over), int | float)
+    ]
+
+
+def draw_curves(
+    curves: dict[str, list[Point]], x_label: str, y_label: str, limit: float | None = None
+) -> Element | None:
+    """Named curves of one kind on one axis, which starts at zero; with a limit, a dashed line."""
+    curves = {name: points for name, points in curves.items() if points}
+    if not curves:
+        return None
+    values = [y for points in curves.values() for _, y in points]
+    places = [x for points in curves.values() for x, _ in points]
+    plot = Plot(range_of(places, margin=0.0), range_of([*values, limit or 0.0], from_zero=True), x_label, y_label)
+    for number, (name, points) in enumerate(curves.items()):
+        plot.line(points, f"s{number}", name if len(curves) > 1 or limit is not None else "")
+    if limit is not None:
+        plot.level(limit, "limit", f"limit, {limit:.4g}")
+    return plot.svg(f"{y_label} over {x_label}")
+
+
+def draw_operation_shares(entries: Entries) -> Element | None:
+    """The share of each operation in the network that would be selected at the end of each epoch, stacked."""
+    epochs = [(entry["epoch"] + 1, _count_operations(entry)) for entry in entries if _count_operations(entry)]
+    if len(epochs) < 2:
+        return None
+    names = sorted({name for _, counts in epochs for name in counts})
+    at = {round(x) for x, _ in thin([(float(epoch), 0.0) for epoch, _ in epochs])}
+    epochs = [(epoch, counts) for epoch, counts in epochs if epoch in at]
+    plot = Plot(range_of([e for e, _ in epochs], margin=0.0), range_of([0.0, 1.0], margin=0.0), "epoch", "share")
+    below = dict.fromkeys((epoch for epoch, _ in epochs), 0.0)
+    for number, name in enumerate(names):
+        above = {epoch: below[epoch] + counts[name] / counts.total() for epoch, counts in epochs}
+        plot.area([*above.items()], [*below.items()], f"s{number % 10}", name)
+        below = above
+    return plot.svg("Share of each operation in the selected network, by epoch")
+
+
+def _count_operations(entry: dict[str, Any]) -> Counter[str]:
+    if not isinstance(entry.get("epoch"), int) or not isinstance(entry.get("genotype"), dict):
+        return Counter()
+    try:
+        genotype = genotype_from_record(entry["genotype"])
+    except UserError:
+        return Counter()
     kinds = space_named(genotype.space).kinds
-    figure = Figure(figsize=(9, 4.2 * len(kinds)), layout="constrained")
-    for axes, kind in zip(figure.subplots(len(kinds), squeeze=False).flat, kinds, strict=True):
-        _draw_cell(axes, kind, genotype)
-    _save(figure, path)
-
-
-def _draw_cell(axes: Axes, kind: CellKind, genotype: Genotype) -> None:
-    places = [(0.0, (kind.inputs - 1) / 2 - index) for index in range(kind.inputs)]
-    places += [(node + 1.0, 0.9 * (-1) ** node) for node in range(kind.nodes)]
-    for kept in genotype.kept(kind):
-        edge = kind.edges[kept.edge]
-        (x0, y0), (x1, y1) = places[edge.source], places[kind.inputs + edge.node]
-        colour = _COLOURS.get(kept.operation, _POOL if "pool" in kept.operation else _CONVOLUTION)
-        arrow = {"arrowstyle": "-|>", "color": colour, "lw": 1.6, "shrinkA": 14, "shrinkB": 14}
-        axes.annotate("", (x1, y1), (x0, y0), arrowprops=arrow)
-        share = 0.35 + 0.1 * (edge.source % 3)  # labels of one node's edges would meet in the middle
-        x, y = x0 + share * (x1 - x0), y0 + share * (y1 - y0)
-        box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
-        axes.text(x, y, kept.operation, ha="center", va="center", fontsize=8, color=colour, bbox=box)
-    for index, (x, y) in enumerate(places):
-        name = f"in {index}" if index < kind.inputs else str(index - kind.inputs)
-        axes.text(x, y, name, ha="center", va="center", bbox={"boxstyle": "round", "facecolor": "#fff4d6"})
-    axes.set(title=f"{kind.name} cell", xlim=(-0.4, kind.nodes + 0.4), ylim=(-1.4, 1.4))
-    axes.axis("off")
-
-
-def draw_expected_latency(history: Sequence[dict[str, Any]], limit_ms: float, path: Path) -> None:
-    """Expected milliseconds and validation loss over the steps of the search, with the limit."""
-    entries = [entry for entry in history if "expected_ms" in entry]
-    figure = Figure(figsize=(7, 4), layout="constrained")
-    axes = figure.subplots()
-    steps = [entry["step"] for entry in entries]
-    axes.plot(steps, [entry["expected_ms"] for entry in entries], label="expected latency of the selected network")
-    axes.axhline(limit_ms, color="black", linestyle="--", label="limit")
-    axes.set(xlabel="weight steps", ylabel="expected latency, ms", ylim=(0, None))
-    losses = axes.twinx()
-    losses.plot(steps, [entry["validation_loss"] for entry in entries], color="#ff7f0e", alpha=0.6)
-    losses.set(ylabel="validation loss (orange)", ylim=(0, None))
-    axes.legend(loc="lower left")
-    _save(figure, path)
-
-
-def _save(figure: Figure, path: Path) -> None:
-    with writing(path) as part:
-        figure.savefig(part, format=path.suffix[1:], dpi=120)
+    return Counter(kept.operation for kind in kinds for kept in genotype.kept(kind))

@@ -1,6 +1,6 @@
 """Pictures of what was learned about the training images: the most suspicious ones, and weights by class."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from pipeline.artifacts.suspects import Suspect
 from pipeline.data.pool import Images
-from pipeline.report.pictures.training import literal, save_figure
+from pipeline.rundir import writing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,7 +24,7 @@ def draw_suspects(path: Path, suspects: Sequence[Suspect], images: Images) -> No
     shown = suspects[: _SIDE**2]
     pixels = images.take(torch.tensor([suspect.index for suspect in shown]))
     rows = -(-len(shown) // _SIDE)
-    save_figure(path, (1.5 * _SIDE, 1.7 * rows), lambda figure: _fill_sheet(figure, shown, pixels, rows))
+    _save_figure(path, (1.5 * _SIDE, 1.7 * rows), lambda figure: _fill_sheet(figure, shown, pixels, rows))
 
 
 def _fill_sheet(figure: "Figure", shown: Sequence[Suspect], pixels: Tensor, rows: int) -> None:
@@ -58,8 +58,23 @@ def draw_weights(path: Path, weights: Tensor, given: Tensor, labels: Sequence[st
         axes.set(xlabel=f"weight (mean 1; {_LARGEST_WEIGHT:g} and more in the last column)", ylabel="given label")
         axes.set_yticks(range(len(labels)), [_shorten(label) for label in labels], fontsize=7)
 
-    save_figure(path, (7.0, min(14.0, 2.0 + 0.25 * len(labels))), draw)
+    _save_figure(path, (7.0, min(14.0, 2.0 + 0.25 * len(labels))), draw)
 
 
 def _shorten(label: str) -> str:
-    return literal(label if len(label) <= _LONGEST_LABEL else f"{label[: _LONGEST_LABEL - 1]}…")
+    return _literal(label if len(label) <= _LONGEST_LABEL else f"{label[: _LONGEST_LABEL - 1]}…")
+
+
+def _literal(label: str) -> str:
+    """A label whose dollar signs are not taken for formulas."""
+    return label.replace("$", r"\$")
+
+
+def _save_figure(path: Path, size: tuple[float, float], draw: Callable[["Figure"], None]) -> None:
+    """A figure of a size in inches as a PNG file."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, layout="constrained")
+    draw(figure)
+    with writing(path) as part:
+        figure.savefig(part, format="png", dpi=120)

@@ -1,84 +1,100 @@
 """Pictures of a training: its curves, what the network confuses, and how far its confidence can be believed."""
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
+from xml.etree.ElementTree import Element
 
-from pipeline.rundir import writing
-from pipeline.training.measures import Measures
+from pipeline.artifacts.metrics import ConfidenceBin, Metrics
+from pipeline.report.markup import tag
+from pipeline.report.pictures.plot import Plot
+from pipeline.report.pictures.scale import Point, Range, range_of
+from pipeline.report.pictures.search import curve
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-_LARGEST_NAMED = 40  # classes whose names fit along an axis
-_LARGEST_COUNTED = 15  # classes whose counts fit into the squares
-
-
-def draw_all(folder: Path, history: Sequence[dict[str, Any]], measures: Measures, labels: Sequence[str]) -> None:
-    """curves.png, confusion.png and calibration.png in a folder."""
-    save_figure(folder / "curves.png", (9.0, 3.5), lambda figure: _draw_curves(figure, history))
-    side = min(12.0, 3.5 + 0.25 * len(labels))
-    save_figure(folder / "confusion.png", (side + 1, side), lambda figure: _draw_confusion(figure, measures, labels))
-    save_figure(folder / "calibration.png", (4.5, 4.5), lambda figure: _draw_calibration(figure, measures))
+FEWEST_IN_BIN = 10  # fewer answers say nothing about how often such answers are right
+MOST_CLASSES = 40  # whose names and squares fit
+_SQUARE, _LABEL_PX, _SLANT_PX = 26, 124, 64
+_LONGEST_LABEL = 16
 
 
-def save_figure(path: Path, size: tuple[float, float], draw: Callable[["Figure"], None]) -> None:
-    """A figure of a size in inches as a PNG file."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=size, layout="constrained")
-    draw(figure)
-    with writing(path) as part:
-        figure.savefig(part, format="png", dpi=120)
-
-
-def _draw_curves(figure: "Figure", history: Sequence[dict[str, Any]]) -> None:
-    epochs = [entry for entry in history if entry.get("train_loss") is not None]
-    loss, accuracy, rate = figure.subplots(1, 3)
-    for axes, names, title in (
-        (loss, ("train_loss",), "loss"),
-        (accuracy, ("train_top1", "holdout_top1"), "top-1"),
-        (rate, ("lr",), "learning rate"),
-    ):
-        for name in names:
-            points = [(entry["epoch"], entry[name]) for entry in epochs if entry.get(name) is not None]
-            if points:
-                axes.plot(*zip(*points, strict=True), label=name.removesuffix("_top1").removesuffix("_loss"))
-        axes.set(title=title, xlabel="epoch")
-        if len(axes.lines) > 1:
-            axes.legend()
+def draw_training(
+    history: Sequence[dict[str, Any]], names: dict[str, str], y_label: str, deployed_epoch: int | None
+) -> Element | None:
+    """Figures that can be compared, over epochs; a dashed line marks the epoch whose weights are deployed."""
+    curves: dict[str, list[Point]] = {
+        label: curve([entry for entry in history if "train_top1" in entry], name, "epoch")
+        for name, label in names.items()
+    }
+    curves = {label: points for label, points in curves.items() if points}
+    if not curves:
+        return None
+    values, epochs = ([point[i] for points in curves.values() for point in points] for i in (1, 0))
+    shown = range_of(values, from_zero=y_label != "accuracy")
+    if y_label == "accuracy":
+        shown = Range(max(shown.low, 0.0), min(shown.high, 1.0))
+    plot = Plot(range_of(epochs, margin=0.0), shown, "epoch", y_label)
+    for number, (label, points) in enumerate(curves.items()):
+        plot.line(points, f"s{number}", label)
+    if deployed_epoch is not None:
+        plot.upright(float(deployed_epoch), "limit", f"deployed: epoch {deployed_epoch}")
+    return plot.svg(f"{y_label} over epochs")
 
 
-def _draw_confusion(figure: "Figure", measures: Measures, labels: Sequence[str]) -> None:
-    totals = [max(sum(row), 1) for row in measures.confusion]
-    shares = [[count / total for count in row] for row, total in zip(measures.confusion, totals, strict=True)]
-    axes = figure.subplots()
-    picture = axes.imshow(shares, vmin=0, vmax=1, cmap="Blues")
-    figure.colorbar(picture, ax=axes, label="share of the true class")
-    axes.set(xlabel="answer", ylabel="truth", title=f"top-1 {measures.top1:.2%} of {measures.images} test images")
-    if len(labels) <= _LARGEST_NAMED:
-        axes.set_xticks(range(len(labels)), [literal(label) for label in labels], rotation=90)
-        axes.set_yticks(range(len(labels)), [literal(label) for label in labels])
-    if len(labels) <= _LARGEST_COUNTED:
-        for i, row in enumerate(measures.confusion):
-            for j, count in enumerate(row):
-                if count:
-                    axes.text(j, i, str(count), ha="center", va="center", color="w" if shares[i][j] > 0.5 else "k")
+def draw_calibration(bins: Sequence[ConfidenceBin]) -> Element:
+    """Accuracy against confidence, with the number of answers in every bin; bins with too few have no point."""
+    known = [part for part in bins if part.images >= FEWEST_IN_BIN]
+    plot = Plot(Range(0.0, 1.0), Range(0.0, 1.12), "confidence", "share of right answers")
+    most = max((part.images for part in bins), default=1)
+    width = 1 / 15
+    for part in bins:
+        left = int(min(part.confidence, 0.9999) / width) * width
+        height = 0.3 * part.images / most
+        plot.bar(left + 0.004, left + width - 0.004, height, "quiet", f"{part.images} answers")
+        plot.text((left + width / 2, height), str(part.images), lift_px=3)
+    plot.name("answers in the bin (count above)", "quiet")
+    plot.line([(0.0, 0.0), (1.0, 1.0)], "limit", "as sure as right", "dash")
+    points = [(part.confidence, part.accuracy) for part in known]
+    if points:
+        plot.line(points, "s0", f"test images, bins of {FEWEST_IN_BIN} and more")
+        plot.points(points, "s0")
+    return plot.svg("Accuracy by confidence")
 
 
-def _draw_calibration(figure: "Figure", measures: Measures) -> None:
-    axes = figure.subplots()
-    axes.plot([0, 1], [0, 1], color="0.7", linestyle="--", label="as confident as right")
-    axes.plot(
-        [b.confidence for b in measures.calibration],
-        [b.accuracy for b in measures.calibration],
-        marker="o",
-        label=f"test images (error {measures.calibration_error:.1%})",
+def draw_confusion(metrics: Metrics) -> Element | None:
+    """Counts of every class taken for every other, shaded by share of the true class; None with too many classes."""
+    labels, rows = [row.label for row in metrics.per_class], metrics.confusion
+    if not 0 < len(rows) <= MOST_CLASSES or len(labels) != len(rows):
+        return None
+    left, top = _LABEL_PX, _LABEL_PX
+    parts: list[Element] = []
+    for i, row in enumerate(rows):
+        y = top + i * _SQUARE
+        parts.append(_label(labels[i], left - 6, y + 17, anchor="end"))
+        turned = f"rotate(-60 {left + i * _SQUARE + 14} {top - 6})"
+        parts.append(_label(labels[i], left + i * _SQUARE + 14, top - 6, transform=turned))
+        for j, count in enumerate(row):
+            parts += _square(left + j * _SQUARE, y, count, count / max(sum(row), 1), labels[i], labels[j])
+    size = left + _SQUARE * len(rows) + _SLANT_PX
+    style = f"min-width:{min(size, 340)}px;max-width:{int(1.15 * size)}px"
+    title = tag("title", "Confusion matrix: rows are the truth, columns the answers")
+    return tag(
+        "svg", title, parts, viewBox=f"0 0 {size} {size - _SLANT_PX + 8}", role="img", class_="drawing", style=style
     )
-    axes.set(xlabel="confidence", ylabel="accuracy", xlim=(0, 1), ylim=(0, 1))
-    axes.legend()
 
 
-def literal(label: str) -> str:
-    """A label whose dollar signs are not taken for formulas."""
-    return label.replace("$", r"\$")
+def _label(text: str, x: float, y: float, anchor: str = "start", transform: str | None = None) -> Element:
+    short = text if len(text) <= _LONGEST_LABEL else f"{text[: _LONGEST_LABEL - 1]}…"
+    return tag(
+        "text", tag("title", text), short, x=x, y=y, text_anchor=anchor, transform=transform, class_="small data"
+    )
+
+
+def _square(x: float, y: float, count: int, share: float, truth: str, answer: str) -> list[Element]:
+    hint = tag("title", f"{truth} taken for {answer}: {count} ({share:.1%})")
+    colour = "s0" if truth == answer else "s3"
+    square = tag("rect", hint, x=x, y=y, width=_SQUARE - 1, height=_SQUARE - 1, class_=f"fill {colour}")
+    square.set("fill-opacity", f"{0.06 + 0.94 * share if count else 0.04:.3f}")
+    if not count:
+        return [square]
+    words = "small inside" if share > 0.5 else "small"
+    middle = x + _SQUARE / 2
+    return [square, tag("text", count, x=middle, y=y + 17, text_anchor="middle", class_=words)]

@@ -1,0 +1,204 @@
+"""What a run has to show: every file it left, read with care; what is damaged is said and the rest shown."""
+
+import difflib
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeVar
+
+from pipeline.artifacts.artifact import Typed
+from pipeline.artifacts.certificate import Certificate, Refusal
+from pipeline.artifacts.comparison import Comparison
+from pipeline.artifacts.latency_table import LatencyTable
+from pipeline.artifacts.metrics import Metrics
+from pipeline.artifacts.mistakes import Mistakes
+from pipeline.artifacts.model_card import ModelCard
+from pipeline.artifacts.network import ChosenNetwork
+from pipeline.artifacts.part_times import PartTimes
+from pipeline.artifacts.selection import Selection
+from pipeline.config import Config
+from pipeline.config_file import read_config
+from pipeline.errors import UserError
+from pipeline.latency.table import table_name
+from pipeline.resumable.history import Scan, scan_history
+from pipeline.rundir import RunDir, read_json
+
+_T = TypeVar("_T", bound=Typed)
+
+
+@dataclass(frozen=True)
+class BudgetResult:
+    """One of several budgets: its certificate, or what is left of its refusal."""
+
+    budget_ms: float
+    certificate: Certificate | None
+    selection: Selection | None
+
+
+@dataclass(frozen=True)
+class Contents:
+    """A run as it lies on disk; what is not there is None. `notes` say what could not be read."""
+
+    run: RunDir
+    config: Config | None = None
+    environment: dict[str, Any] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    network: ChosenNetwork | None = None
+    selection: Selection | None = None
+    certificate: Certificate | None = None
+    budgets: tuple[BudgetResult, ...] = ()
+    table: LatencyTable | None = None
+    table_path: PurePosixPath | None = None
+    search: Scan = field(default_factory=Scan)
+    training: Scan = field(default_factory=Scan)
+    metrics: Metrics | None = None
+    mistakes: Mistakes | None = None
+    suspects: Any = None
+    card: ModelCard | None = None
+    comparison: Comparison | None = None
+    part_times: PartTimes | None = None
+    notes: tuple[str, ...] = ()
+
+    def place(self, path: Path) -> PurePosixPath:
+        """A file of the project as links name it."""
+        return PurePosixPath(path.relative_to(self.run.project).as_posix())
+
+
+def require_run(run: RunDir) -> None:
+    """Refuse a run that does not exist, with the names that come nearest."""
+    if run.root.is_dir():
+        return
+    known = run_names(run.project)
+    near = difflib.get_close_matches(run.name, known, n=3, cutoff=0.4) or known[:3]
+    hint = f"; did you mean {' or '.join(near)}?" if near else "; `pipeline run` starts one"
+    raise UserError(f"there is no run {run.name!r} in {run.root.parent}{hint}")
+
+
+def run_names(project: Path) -> list[str]:
+    """The runs of a project in order of their names."""
+    folder = project / "runs"
+    found = [path.name for path in folder.iterdir() if path.is_dir()] if folder.is_dir() else []
+    return sorted(name for name in found if is_name(project, name))
+
+
+def is_name(project: Path, name: str) -> bool:
+    try:
+        RunDir(project, name)
+    except UserError:
+        return False
+    return True
+
+
+class _Reader:
+    """Reads what is there, and keeps account of what could not be read."""
+
+    def __init__(self, run: RunDir) -> None:
+        self.run, self.notes = run, list[str]()
+
+    def read(self, kind: type[_T], path: Path) -> _T | None:
+        if not path.exists():
+            return None
+        try:
+            return kind.read(path, f"{kind.maker}{self.run.flag}")
+        except UserError as error:
+            self.notes.append(str(error))
+            return None
+
+    def json(self, path: Path) -> Any:
+        if not path.exists():
+            return None
+        try:
+            return read_json(path)
+        except UserError as error:
+            self.notes.append(str(error))
+            return None
+
+    def scan(self, path: Path) -> Scan:
+        found = scan_history(path)
+        if found.unreadable:
+            lines = "line" if found.unreadable == 1 else "lines"
+            self.notes.append(f"{path} has {found.unreadable} unreadable {lines}, left out here")
+        return found
+
+    def config(self, fallback: Path) -> Config | None:
+        for path in (self.run.config, fallback):
+            if path.exists():
+                try:
+                    return read_config(path)
+                except UserError as error:
+                    self.notes.append(str(error))
+        return None
+
+    def budgets(self) -> tuple[BudgetResult, ...]:
+        results = []
+        for folder in (self.run.root / "discretize").glob("*ms"):
+            certificate = self.read(Certificate, folder / "certificate.json")
+            refusal = None if certificate else self.read(Refusal, folder / "refusal.json")
+            told = certificate or refusal
+            if told is not None:
+                results.append(
+                    BudgetResult(told.budget_ms, certificate, self.read(Selection, folder / "selection.json"))
+                )
+        return tuple(sorted(results, key=lambda result: result.budget_ms))
+
+    def seconds(self) -> dict[str, float]:
+        """What each finished stage took."""
+        found = {}
+        for path in self.run.root.glob("*/record.json"):
+            record = self.json(path)
+            if isinstance(record, dict) and isinstance(record.get("seconds"), int | float):
+                found[path.parent.name] = float(record["seconds"])
+        return found
+
+
+def read_contents(run: RunDir, config_path: Path) -> Contents:
+    """Everything that a run has left so far."""
+    require_run(run)
+    reader = _Reader(run)
+    config = reader.config(config_path)
+    certificate = reader.read(Certificate, run.certificate)
+    table_path = _table_path(run, config, certificate)
+    environment = reader.json(run.environment)
+    return Contents(
+        run=run,
+        config=config,
+        environment=environment if isinstance(environment, dict) else {},
+        seconds=reader.seconds(),
+        network=reader.read(ChosenNetwork, run.genotype),
+        selection=reader.read(Selection, run.selection),
+        certificate=certificate,
+        budgets=reader.budgets(),
+        table=None if table_path is None else reader.read(LatencyTable, table_path),
+        table_path=_relative(run, table_path),
+        search=reader.scan(run.latest_history("search")),
+        training=reader.scan(run.latest_history("retrain")),
+        metrics=reader.read(Metrics, run.metrics),
+        mistakes=reader.read(Mistakes, run.mistakes),
+        suspects=reader.json(run.metrics.with_name("suspects.json")),
+        card=reader.read(ModelCard, run.model_card),
+        comparison=reader.read(Comparison, run.comparison),
+        part_times=reader.read(PartTimes, run.part_times),
+        notes=tuple(reader.notes),
+    )
+
+
+def _relative(run: RunDir, path: Path | None) -> PurePosixPath | None:
+    if path is None or not path.is_relative_to(run.project):
+        return None
+    return PurePosixPath(path.relative_to(run.project).as_posix())
+
+
+def _table_path(run: RunDir, config: Config | None, certificate: Certificate | None) -> Path | None:
+    """The table that was named, or the one of the machine that certified."""
+    if config is None:
+        return None
+    if config.target.table:
+        return run.project / config.target.table
+    if certificate is not None:
+        return run.tables / table_name(certificate.device, config.target.space)
+    return _only(run.tables, config)
+
+
+def _only(folder: Path, config: Config) -> Path | None:
+    """Before anything is certified: the table of the space, if there is one and no other."""
+    found = list(folder.glob(f"*__{config.target.space}.json"))
+    return found[0] if len(found) == 1 else None

@@ -1,0 +1,111 @@
+"""`pipeline list`: the runs of a project with their budget, state, accuracy and latency."""
+
+import fcntl
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+from pipeline.artifacts.artifact import Typed
+from pipeline.artifacts.certificate import Certificate
+from pipeline.artifacts.metrics import Metrics
+from pipeline.artifacts.model_card import ModelCard
+from pipeline.config_file import read_config
+from pipeline.console import print_result, say, show
+from pipeline.errors import UserError
+from pipeline.report.contents import run_names
+from pipeline.rundir import RunDir
+
+_HEADINGS = ("run", "space", "budget", "state", "accuracy", "measured", "report")
+
+
+def describe_runs(project: Path) -> list[dict[str, Any]]:
+    """A record per run; a figure that is not there yet is None, a file that cannot be read makes the state damaged."""
+    return [_describe(RunDir(project, name)) for name in run_names(project)]
+
+
+def _describe(run: RunDir) -> dict[str, Any]:
+    damaged: list[str] = []
+
+    def read(kind: type[Typed], path: Path) -> Any:
+        try:
+            return kind.read(path) if path.exists() else None
+        except UserError as error:
+            damaged.append(str(error))
+            return None
+
+    certificate, metrics = read(Certificate, run.certificate), read(Metrics, run.metrics)
+    card = read(ModelCard, run.model_card)
+    told = card or certificate
+    return {
+        "run": run.name,
+        **_settings(run),
+        "state": _state(run, bool(certificate), bool(metrics), bool(card), bool(damaged)),
+        **({} if told is None else {"budget_ms": told.budget_ms}),
+        "percentile": None if told is None else told.percentile,
+        "test_accuracy": None if metrics is None else metrics.test_accuracy,
+        "measured_ms": None if told is None or told.measured_ms is None else told.measured_ms.at(told.percentile),
+        "expected_ms": None if told is None or told.expected_ms is None else told.expected_ms.at(told.percentile),
+        "noise_floor": None if told is None else told.noise_floor,
+        "running": _is_held(run),
+        "report": str(run.report.relative_to(run.project)) if run.report.is_file() else None,
+        "damaged": damaged,
+    }
+
+
+def _settings(run: RunDir) -> dict[str, Any]:
+    """What the run was asked, as far as it was recorded."""
+    try:
+        target = read_config(run.config).target
+    except UserError:
+        return {"space": None, "budget_ms": None}
+    return {"space": target.space, "budget_ms": target.budget_ms}
+
+
+def _state(run: RunDir, certified: bool, trained: bool, exported: bool, damaged: bool) -> str:
+    if damaged:
+        return "damaged"
+    reached = {"exported": exported, "trained": trained, "certified": certified, "searched": run.alphas.is_file()}
+    return next((state for state, is_so in reached.items() if is_so), "started")
+
+
+def _is_held(run: RunDir) -> bool:
+    """Whether another process is at work on it."""
+    lock = run.root / ".lock"
+    if not lock.is_file():
+        return False
+    with lock.open("r") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def print_runs(records: list[dict[str, Any]], as_json: bool) -> None:
+    """One JSON object on stdout, or a table."""
+    if as_json:
+        print_result({"runs": records}, as_json)
+        return
+    if not records:
+        say("there are no runs yet; `pipeline run` starts one")
+        return
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for heading in _HEADINGS:
+        table.add_column(heading, overflow="fold")
+    for record in records:
+        accuracy, ms = record["test_accuracy"], record["measured_ms"]
+        table.add_row(
+            record["run"],
+            record["space"] or "–",
+            "–" if record["budget_ms"] is None else f"{record['budget_ms']:g} ms",
+            record["state"] + (", running" if record["running"] else ""),
+            "–" if accuracy is None else f"{accuracy:.2%}",
+            "–" if ms is None else f"{ms:.3g} ms (p{record['percentile']})",
+            record["report"] or "–",
+        )
+    show(table)
+    for record in records:
+        for sentence in record["damaged"]:
+            say(sentence)

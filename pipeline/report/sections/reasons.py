@@ -1,0 +1,104 @@
+"""Why this network: which source of judgement ranked how well, the shortlist, and the rounds of the certificate."""
+
+from xml.etree.ElementTree import Element
+
+from pipeline.artifacts.selection import CandidateFigures, Figures, Selection
+from pipeline.report.contents import Contents
+from pipeline.report.layout import Cell, figure, milliseconds, percent, section, sources, table, whole
+from pipeline.report.markup import Child, tag
+from pipeline.report.pictures.selection import draw_rounds
+
+
+def make_reasons(contents: Contents) -> Element | None:
+    certificate, selection, run = contents.certificate, contents.selection, contents.run
+    if certificate is None:
+        return None
+    rounds = draw_rounds(certificate.iterations, certificate.budget_ms, certificate.percentile)
+    words = (
+        "Every network that was measured before one was taken. A measurement over the budget lowers the limit that the "
+        "next network is sought under; one that fits leaves room for a better one."
+    )
+    return section(
+        "reasons",
+        "Why this network",
+        _explain(selection),
+        [] if selection is None else _evidence(contents, selection),
+        [] if selection is None else _shortlist(contents, selection),
+        figure(rounds, words, contents.place(run.certificate)),
+    )
+
+
+def _explain(selection: Selection | None) -> Element:
+    if selection is None:
+        return tag("p", "It was given as a genotype file, and measured here before it was trained.")
+    fitting = sum(candidate.verdict != "over budget" for candidate in selection.candidates)
+    argmax, percentile = selection.argmax, int(selection.limits["percentile"])
+    classic = "would fit too" if argmax.within_limits else "does not fit"
+    judged = "by the sources below, each with the weight it earned" if selection.evidence else "by the search's alpha"
+    return tag(
+        "p",
+        f"{len(selection.candidates)} networks were tried at p{percentile}, {fitting} of them fit, and this one was "
+        f"judged the best of those {judged}. The classic argmax of the search is predicted to take "
+        f"{argmax.predicted_ms:.3g} ms and {classic}.",
+    )
+
+
+def _evidence(contents: Contents, selection: Selection) -> list[Child]:
+    if not selection.evidence:
+        return [tag("p", "No short trainings were made: the search's alpha decided alone.")]
+    rows = [
+        [
+            row.source,
+            Cell(f"{row.tau:+.2f}", row.tau),
+            f"{row.low:+.2f} … {row.high:+.2f}",
+            Cell("" if row.weight is None else f"{row.weight:.2f}", row.weight),
+        ]
+        for row in selection.evidence
+    ]
+    last = selection.evidence[-1]
+    verdict = (
+        "Together they say no more than chance about networks left out, so that the search's alpha decided."
+        if last.tau <= 0
+        else f"Together they rank networks left out with τ {last.tau:+.2f}."
+    )
+    words = (
+        "How well each source of judgement ranked short trainings on this data (Kendall's τ: 0 is chance, 1 perfect)."
+    )
+    return [
+        tag("h3", "Evidence"),
+        table(("source", "τ", "95 %", "weight"), rows, words, numeric=(1, 2, 3)),
+        tag("p", verdict, sources(contents.place(contents.run.selection), contents.place(contents.run.evidence))),
+    ]
+
+
+def _shortlist(contents: Contents, selection: Selection) -> list[Child]:
+    percentile = int(selection.limits["percentile"])
+    rows: list[list[Child | Cell]] = [
+        [*_row(one), milliseconds(_measured(one, percentile)), one.verdict] for one in selection.candidates
+    ]
+    rows.append([*_row(selection.argmax), Cell("–", None), "classic argmax, not measured"])
+    chosen = next((n for n, one in enumerate(selection.candidates) if one.verdict == "chosen"), None)
+    headings = ("cells × channels", "parameters", "M multiply-adds", "score", "predicted ms", "measured ms", "verdict")
+    words = (
+        "Networks in the order they were measured. The score sums over single choices, from a random cell (0 %) to the "
+        "best one known; in the end networks are judged as a whole, so that the highest sum need not win."
+    )
+    return [
+        tag("h3", "Shortlist"),
+        table(headings, rows, words, chosen, numeric=(1, 2, 3, 4, 5)),
+        tag("p", sources(contents.place(contents.run.selection))),
+    ]
+
+
+def _measured(one: CandidateFigures, percentile: int) -> float | None:
+    return None if one.measured_ms is None else one.measured_ms.at(percentile)
+
+
+def _row(one: Figures) -> list[Child | Cell]:
+    return [
+        f"{one.cells} × {one.channels}",
+        whole(one.params),
+        Cell(f"{one.macs / 1e6:.2f}", float(one.macs)),
+        percent(one.score_share, 0),
+        milliseconds(one.predicted_ms),
+    ]

@@ -1,0 +1,202 @@
+"""The page from a run on disk: what it says, that data stay data, that nothing is fetched, and how large it may get."""
+
+import re
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from pipeline.artifacts.network import ChosenNetwork
+from pipeline.artifacts.part_times import PartTimes
+from pipeline.errors import UserError
+from pipeline.report.contents import read_contents
+from pipeline.report.page import render_page, write_report
+from pipeline.rundir import RunDir, write_text
+from pipeline.space.genotype import genotype_from_record
+from pipeline.space.skeleton import Skeleton
+from tests.report.made_run import NETWORK, made_run
+
+# names of classes that would be markup, break out of attributes, or turn the text around them
+NASTY = (
+    "<script>alert(1)</script>",
+    "\"><img src=x onerror='alert(2)'>",
+    "</style></title><svg onload=alert(3)>",
+    "🐈 & 🐕",
+    "קטע \u202eevil\u202c מימין",
+    "a\x00b\x1b[31m",
+)
+SECTIONS = ("answer", "reasons", "network", "table", "search", "training", "rivals", "settings")
+
+
+class Parsed(HTMLParser):
+    """The page as a browser takes it apart: tags with their attributes, and all text outside of scripts and styles."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self._inside: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._inside.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self._inside:
+            while self._inside.pop() != tag:
+                pass
+
+    def handle_data(self, data: str) -> None:
+        if not {"script", "style"} & set(self._inside):
+            self.text.append(data)
+
+    @property
+    def ids(self) -> list[str | None]:
+        return [attributes["id"] for _, attributes in self.tags if "id" in attributes]
+
+
+def page_of(run: RunDir) -> str:
+    return render_page(read_contents(run, run.project / "pipeline.toml"))
+
+
+def test_a_finished_run_has_every_section_in_order_and_says_the_answer(tmp_path: Path) -> None:
+    run = made_run(tmp_path)
+    page = write_report(run, tmp_path / "pipeline.toml").read_text(encoding="utf-8")
+    parsed = Parsed(page)
+    assert parsed.ids == list(SECTIONS)
+    text = "".join(parsed.text)
+    assert "It fits: 0.9 ms of 1 ms (p50), 10% to spare." in text
+    assert "ours is ahead" in text and "resnet18 was left out: the nearest it comes is 3 ms" in text
+    assert "deployed: epoch 5" in text, "the best epoch on images kept aside, not the last"
+    assert run.exported_report.read_text(encoding="utf-8") == page
+    assert page_of(run) == page, "the same contents give the same page"
+
+
+def test_every_link_leads_to_a_file_of_the_project_from_both_places(tmp_path: Path) -> None:
+    run = made_run(tmp_path)
+    write_report(run, tmp_path / "pipeline.toml")
+    (run.model).write_bytes(b"")
+    run.evidence.write_text("")
+    for page in (run.report, run.exported_report):
+        targets = [a["href"] or "" for tag, a in Parsed(page.read_text(encoding="utf-8")).tags if tag == "a"]
+        inside, files = ([t for t in targets if t.startswith("#") is own] for own in (True, False))
+        assert len(inside) >= len(SECTIONS) and {f"#{name}" for name in SECTIONS} <= set(inside)
+        assert len(set(files)) >= 8
+        for target in files:
+            assert (page.parent / target).is_file(), target
+
+
+def test_names_are_text_whatever_they_hold(tmp_path: Path) -> None:
+    page = page_of(made_run(tmp_path, labels=NASTY))
+    parsed = Parsed(page)
+    known = {tag for tag, _ in Parsed(page_of(made_run(tmp_path / "tame"))).tags}
+    assert {tag for tag, _ in parsed.tags} == known, "no tag comes from data"
+    assert not any(name.startswith("on") for _, attributes in parsed.tags for name in attributes)
+    text = "".join(parsed.text)
+    for label in NASTY[:5]:
+        assert label in text
+    assert "a�b�[31m" in text
+
+
+def test_the_page_refers_to_nothing_outside(tmp_path: Path) -> None:
+    page = page_of(made_run(tmp_path, labels=("http://example.org/x.js", "//example.org", "url(https://example.org)")))
+    parsed = Parsed(page)
+    for tag, attributes in parsed.tags:
+        for name in ("src", "href", "srcset", "action", "data", "poster", "xlink:href", "background"):
+            value = attributes.get(name)
+            assert value is None or value.startswith(("#", "../../", "data:image/png;base64,")), (tag, name, value)
+    styles = "".join(re.findall(r"<style>(.*?)</style>", page, re.DOTALL))
+    assert styles and "url(" not in styles and "@import" not in styles
+    assert {tag for tag, _ in parsed.tags} & {"link", "iframe", "object", "embed", "base", "form"} == set()
+    policy = next(a["content"] for tag, a in parsed.tags if tag == "meta" and "http-equiv" in a)
+    assert policy is not None and policy.startswith("default-src 'none'")
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2, 3, 4])
+def test_an_unfinished_run_gets_a_page_of_what_there_is(tmp_path: Path, kept: int) -> None:
+    whole, run = made_run(tmp_path / "whole"), RunDir(tmp_path, "demo")
+    run.root.mkdir(parents=True)
+    for stage in ("search", "discretize", "retrain")[:kept]:
+        shutil.copytree(whole.root / stage, run.root / stage)
+    if kept == 4:
+        shutil.copytree(whole.exports, run.exports)
+    page = write_report(run, tmp_path / "pipeline.toml").read_text(encoding="utf-8")
+    following = ("pipeline search", "pipeline discretize", "pipeline retrain", "pipeline export", None)[kept]
+    found = re.search(r"This run is not finished. Next: <code>(.*?)</code>", page)
+    assert (found and found[1]) == (following and f"{following} --run demo")
+
+
+def test_a_run_that_does_not_exist_is_refused_with_names_that_come_near(tmp_path: Path) -> None:
+    made_run(tmp_path)
+    with pytest.raises(UserError, match=r"no run 'dmeo'.*did you mean demo"):
+        write_report(RunDir(tmp_path, "dmeo"), tmp_path / "pipeline.toml")
+    assert not (tmp_path / "runs" / "dmeo").exists()
+
+
+def test_what_cannot_be_read_is_said_and_the_rest_shown(tmp_path: Path) -> None:
+    run = made_run(tmp_path)
+    lines = run.history("search").read_text().splitlines()
+    write_text(run.history("search"), "\n".join([*lines[:3], '{"step": 4, "exp', "[]", *lines[3:]]) + "\n")
+    run.selection.write_text("{")
+    parsed = Parsed(page_of(run))
+    text = "".join(parsed.text)
+    assert "history.jsonl has 2 unreadable lines, left out here" in text
+    assert "selection.json is damaged" in text
+    assert parsed.ids == list(SECTIONS)
+
+
+def test_ten_thousand_epochs_are_thinned_and_the_page_stays_small(tmp_path: Path) -> None:
+    run = made_run(tmp_path, epochs=10_000)
+    page = page_of(run)
+    assert len(page.encode()) < 2_000_000
+    assert "The history has 20,001 entries. Curves of more than 800 points are thinned" in page
+    assert len(page_of(made_run(tmp_path / "short")).encode()) < 300_000
+
+
+def test_a_thousand_classes_are_listed_and_not_drawn(tmp_path: Path) -> None:
+    page = page_of(made_run(tmp_path, labels=[f"class {number}" for number in range(1000)]))
+    assert len(page.encode()) < 2_000_000 and "Confusion matrix" not in page
+    assert "The most frequent of 1000 kinds of mistakes" in page
+
+
+@pytest.mark.parametrize(
+    ("skeleton", "record"),
+    [
+        (
+            Skeleton("nasbench-macro", 8, 8, 32, 3),
+            {"layers": ["mb3_k3", "mb6_k5", "skip", "mb3_k3", "mb6_k5", "skip", "mb3_k3", "mb6_k5"]},
+        ),
+        (
+            Skeleton("mobile", 22, 8, 32, 3),
+            {"layers": ["mb1_k3", *["mb3_k7_se", "skip", "mb6_k5", "skip"] * 5, "mb6_k3"]},
+        ),
+    ],
+)
+def test_layers_are_drawn_as_a_strip(tmp_path: Path, skeleton: Skeleton, record: dict[str, list[str]]) -> None:
+    network = ChosenNetwork(genotype=genotype_from_record({"space": skeleton.space, **record}), skeleton=skeleton)
+    page = page_of(made_run(tmp_path, network=network))
+    text = "".join(Parsed(page).text)
+    for operation in set(record["layers"]) - {"skip"}:
+        kernel, expansion = re.search(r"k(\d)", operation), re.search(r"mb(\d)", operation)
+        assert kernel and expansion and f"k{kernel[1]}" in text and f"×{expansion[1]}" in text
+    assert "32 px" in text and "An arrow is an operation" not in text
+    assert len(re.findall("predicted, [0-9.]+ ms in all", text)) == 1
+
+
+def test_the_picture_is_of_the_deployed_network_and_not_of_the_argmax(tmp_path: Path) -> None:
+    cell = "|avg_pool_3x3~0|+|none~0|avg_pool_3x3~1|+|none~0|skip_connect~1|avg_pool_3x3~2|"
+    deployed = genotype_from_record({"space": "nasbench201", "cell": cell})
+    run = made_run(tmp_path, network=ChosenNetwork(genotype=deployed, skeleton=NETWORK.skeleton))
+    page = page_of(run)
+    drawn = page[page.index('id="network"') : page.index('id="table"')]
+    assert "avg_pool_3x3" in drawn and "nor_conv" not in drawn, "the selection's argmax has nor_conv_3x3"
+
+
+def test_times_of_another_network_are_not_shown(tmp_path: Path) -> None:
+    run = made_run(tmp_path)
+    assert "by onnxruntime's profiler" in page_of(run)
+    times = PartTimes.read(run.part_times)
+    times.model_copy(update={"genotype_sha256": "f" * 64}).write(run.part_times)
+    assert "by onnxruntime's profiler" not in page_of(run)

@@ -1,0 +1,47 @@
+"""`pipeline list` and the table of `pipeline compare`, for people and for programs."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pipeline.report.comparison import print_comparison
+from pipeline.report.runs import describe_runs, print_runs
+from pipeline.rundir import RunDir
+from tests.artifacts.made import made_comparison
+from tests.report.made_run import made_run
+
+
+def test_runs_are_listed_with_their_state_and_figures(tmp_path: Path) -> None:
+    run = made_run(tmp_path)
+    RunDir(tmp_path, "begun").root.mkdir()
+    (tmp_path / "runs" / "no name").mkdir()
+    broken = RunDir(tmp_path, "broken")
+    broken.metrics.parent.mkdir(parents=True)
+    broken.metrics.write_text("{")
+    begun, damaged, demo = describe_runs(tmp_path)
+    assert (begun["run"], begun["state"], begun["test_accuracy"]) == ("begun", "started", None)
+    assert damaged["state"] == "damaged" and "metrics.json is damaged" in damaged["damaged"][0]
+    assert (demo["state"], demo["budget_ms"], demo["measured_ms"], demo["percentile"]) == ("exported", 1.0, 0.9, 50)
+    assert demo["test_accuracy"] == 0.9 and demo["space"] == "nasbench201" and not demo["running"]
+    with run.locked():
+        assert describe_runs(tmp_path)[2]["running"]
+
+
+def test_the_list_is_one_json_object_or_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    print_runs(describe_runs(tmp_path), as_json=True)
+    assert json.loads(capsys.readouterr().out) == {"runs": []}
+    made_run(tmp_path)
+    print_runs(describe_runs(tmp_path), as_json=True)
+    assert json.loads(capsys.readouterr().out)["runs"][0]["run"] == "demo"
+    print_runs(describe_runs(tmp_path), as_json=False)
+    shown = capsys.readouterr()
+    assert shown.out == "" and "exported" in shown.err and "0.9 ms" in shown.err
+
+
+def test_a_comparison_is_one_json_object_or_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    print_comparison(made_comparison(), as_json=True)
+    assert json.loads(capsys.readouterr().out)["sentence"] == "ours is ahead"
+    print_comparison(made_comparison(), as_json=False)
+    shown = capsys.readouterr().err
+    assert "92.50%" in shown and "left out" in shown and "ours is ahead" in shown
