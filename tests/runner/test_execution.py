@@ -145,7 +145,7 @@ def test_runs_share_nothing(calls: Calls, tmp_path: Path) -> None:
     run_all(context(tmp_path, "one"))
     run_all(context(tmp_path, "two", epochs=7))
     assert (context(tmp_path, "one").run.alphas.read_text(), context(tmp_path, "two").run.alphas.read_text()) == (
-        "epochs 5",
+        "epochs 12",
         "epochs 7",
     )
     run_all(context(tmp_path, "one"))
