@@ -55,7 +55,7 @@ def test_a_no_at_the_terminal_leaves_everything(calls: Calls, tmp_path: Path, mo
     with pytest.raises(UserError, match="left as it is"):
         run_all(context(tmp_path, epochs=3))
     (question,) = person.questions
-    assert "search.epochs changed from 5 to 3" in question
+    assert "search.epochs changed from 12 to 3" in question
     assert "search, retrain again, which took 2:00:00 last time" in question, "what follows is counted"
     assert contents(tmp_path) == before and calls == ["search", "retrain"]
 

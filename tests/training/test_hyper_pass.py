@@ -154,7 +154,7 @@ def test_a_falling_holdout_freezes_lambda_and_says_so(
 ) -> None:
     job = replace(autodo_job(tmp_path, epochs=7), holdout=digits().test)
     falling = iter([0.9, 0.95, 0.8, 0.8, 0.8, 0.8, 0.8])
-    monkeypatch.setattr("pipeline.training.loop.Trainer._judge", lambda self, holdout: next(falling))
+    monkeypatch.setattr("pipeline.training.loop.Trainer._judge", lambda self, holdout: {"holdout_top1": next(falling)})
     outcome = train(model_of(make_network()), job)
     assert outcome.learned is not None and outcome.learned.frozen
     assert "frozen" in capsys.readouterr().err
