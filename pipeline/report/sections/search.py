@@ -57,7 +57,7 @@ def make_search(contents: Contents) -> Element | None:
             ),
             figure(
                 draw_curves(accuracies, "weight steps", "accuracy"),
-                "Validation accuracy of the mixture, and of the network it would be cut to.",
+                "Validation accuracy of what the supernet mixes or samples, and of the network it would be cut to.",
                 source,
             ),
         ),
@@ -78,15 +78,25 @@ def describe_guards(entries: Entries) -> Iterator[str]:
     resumed = [entry["resumed_from_step"] for entry in entries if "resumed_from_step" in entry]
     cosine = next((e["hypergradient_check_cosine"] for e in entries if e.get("hypergradient_check_cosine")), None)
     if cosine is not None:
-        yield f"The hypergradient's indirect part agreed with the reference at the start: cosine {cosine:.3f}."
+        yield (
+            f"At the start the hypergradient's indirect part had a cosine of {cosine:.2f} with that of exact products "
+            "(1: the same direction, 0: unrelated)."
+        )
+    judged = [entry for entry in entries if "first_order_fallback" in entry]
+    fallbacks = sum(bool(entry["first_order_fallback"]) for entry in judged)
+    if fallbacks:
+        yield (
+            f"{fallbacks} of {len(judged)} architecture steps took the first-order gradient: the implicit solve ended "
+            "no nearer than it began."
+        )
     if halvings:
         yield f"γ was halved in {len(halvings)} architecture steps, first at step {halvings[0]}: the series diverged."
     for entry in collapses[:3]:
         yield f"Collapse at epoch {entry.get('epoch', 0) + 1}: {entry['collapse']}."
     if len(collapses) > 3:
         yield f"Collapse in {len(collapses)} epochs in all."
-    if not halvings and not collapses:
-        yield "No guard fired: no collapse, no halved γ."
+    if not halvings and not collapses and not fallbacks:
+        yield "No guard fired: no collapse, no halved γ, no step without its implicit part."
     if resumed:
         yield f"Resumed {len(resumed)} times, from step {', '.join(map(str, resumed[:5]))}."
 
