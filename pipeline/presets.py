@@ -16,6 +16,14 @@ _CIFAR: dict[str, dict[str, Any]] = {
     "retrain": {"epochs": 600, "batch_size": 96, "lr": 0.025, "ema": 0.9999},
 }
 
+# Inverted bottlenecks learn with label smoothing and averaged weights, without the auxiliary head that cells need;
+# their curvature is large, so that the implicit series wants a small step.
+_MOBILE: dict[str, dict[str, Any]] = {
+    "target": {"space": "mobile", "cells": 22, "channels": 32, "max_macs": 600_000_000},
+    "search": {"cells": 22, "channels": 16, "gamma": 1e-4},
+    "retrain": {"lr": 0.05, "label_smoothing": 0.1, "ema": 0.999, "auxiliary": 0.0},
+}
+
 _PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "digits": {
         "compute": {"threads": 1},  # so small a network gains little from a second one, and loses on a busy machine
@@ -52,6 +60,19 @@ _PRESETS: dict[str, dict[str, dict[str, Any]]] = {
             "label_smoothing": 0.1,
             "ema": 0.9999,
         },
+    },
+    # what phones run, for a folder of photos
+    "mobile": {
+        "data": {"format": "folder", "path": "images", "resolution": 128, "colour": True, "augment": "imagenet"},
+        "target": {**_MOBILE["target"], "budget_ms": 10.0},
+        "search": {**_MOBILE["search"], "resolution": 64, "epochs": 30},
+        "retrain": {**_MOBILE["retrain"], "epochs": 150, "holdout_share": 0.1},
+    },
+    "mobile-cifar": {
+        "data": {**_CIFAR["data"], "format": "cifar10", "path": "data/cifar-10-batches-py"},
+        "target": {**_MOBILE["target"], "budget_ms": 5.0},
+        "search": {**_MOBILE["search"], "resolution": 16, "epochs": 30},
+        "retrain": {**_MOBILE["retrain"], "epochs": 300, "batch_size": 96},
     },
     # about an hour in all for a thousand photos on two cores
     "quick": {

@@ -9,6 +9,11 @@ from pipeline.config import Config
 from pipeline.config_file import read_config, render_config
 from pipeline.errors import UserError
 from pipeline.presets import PRESET_NAMES, preset, render_preset, write_preset
+from pipeline.space.costs import mac_costs
+from pipeline.space.extremes import cheapest_genotype
+from pipeline.space.skeleton import Skeleton
+from pipeline.space.spaces import space_named
+from pipeline.space.supernet import Supernet
 
 ROOT = Path(__file__).parent.parent
 
@@ -53,6 +58,17 @@ def test_imagenet_mobile_is_the_mobile_setting() -> None:
     target = preset("imagenet-mobile").target
     assert (target.cells, target.channels, target.max_macs) == (14, 48, 600_000_000)
     assert preset("imagenet-mobile").data.resolution == 224
+
+
+@pytest.mark.parametrize(("name", "resolution"), [("mobile", 128), ("mobile-cifar", 32)])
+def test_the_mobile_presets_deploy_within_the_mobile_limit(name: str, resolution: int) -> None:
+    config = preset(name)
+    assert config.target.space == "mobile" and config.target.max_macs == 600_000_000
+    deployed = Skeleton("mobile", config.target.cells, config.target.channels, resolution, 10)
+    costs, space = mac_costs(deployed), space_named("mobile")
+    assert costs.of(cheapest_genotype(space, costs)) < config.target.max_macs
+    searched = Skeleton("mobile", config.search.cells, config.search.channels, config.search.resolution, 10)
+    assert Supernet(searched).space is space
 
 
 def test_only_the_demo_preset_is_lenient() -> None:
