@@ -12,7 +12,7 @@ from pipeline.runner.artifacts import read_record
 from pipeline.stages import Stage
 from pipeline.stages.context import Context
 
-_WORTH_ASKING_S = 60.0
+_LONG_S = 60.0
 
 
 def confirm_redo(context: Context, stages: Sequence[Stage], reasons: Sequence[str]) -> None:
@@ -25,7 +25,7 @@ def confirm_redo(context: Context, stages: Sequence[Stage], reasons: Sequence[st
     if first not in done or any(run.checkpoints(first.name).glob("*")):
         return
     took_s = sum(read_record(context, stage).seconds for stage in done)
-    if took_s < _WORTH_ASKING_S:
+    if took_s < _LONG_S:
         return
     names, took = ", ".join(stage.name for stage in done), timedelta(seconds=round(took_s))
     if not ask(f"{first.name}: {'; '.join(reasons)}. Make {names} again, which took {took} last time?"):

@@ -49,7 +49,7 @@ def make_answer(contents: Contents) -> Element:
         tag("p", _doubts(latency, contents.certificate), class_="doubt"),
         figure(gauge, caption, source),
         facts(_facts(contents, latency)),
-        tag("p", tag("strong", "Is it worth it? "), _worth(contents)),
+        tag("p", tag("strong", "Is it worth it? "), _describe_rivals(contents)),
         _contract(contents.card),
         _next(contents),
     )
@@ -134,7 +134,7 @@ def _accuracy(metrics: Metrics) -> Fact:
     return Fact("test accuracy", f"{metrics.test_accuracy:.2%}", words)
 
 
-def _worth(contents: Contents) -> Child:
+def _describe_rivals(contents: Contents) -> Child:
     if contents.comparison is not None:
         return [contents.comparison.sentence, " ", tag("a", "The rivals.", href="#rivals")]
     return [
