@@ -37,7 +37,7 @@ from pipeline.budget.integer_programme import Scores
 from pipeline.budget.limits import Limit
 from pipeline.budget.targets import Demands, make_targets
 from pipeline.config import DiscretizeConfig
-from pipeline.latency.target import Measured
+from pipeline.latency.budget_rule import Measured
 from pipeline.selection.budgets import Rules, best_seeker, select
 from pipeline.selection.chooser import Chooser
 from pipeline.selection.evidence import Evidence, tau_of

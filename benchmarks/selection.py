@@ -22,13 +22,14 @@ from pipeline.budget.targets import Demands, Target, make_targets
 from pipeline.console import progress_bar, say
 from pipeline.errors import PromiseBroken
 from pipeline.fingerprint import processor_name
+from pipeline.latency.budget_rule import Measured
 from pipeline.latency.campaign import Campaign
 from pipeline.latency.devices import open_device
 from pipeline.latency.measure import Device, Effort
 from pipeline.latency.predictor import Predictor
 from pipeline.latency.profiling import profile_device
 from pipeline.latency.table import find_table, table_name
-from pipeline.latency.target import Measured, TargetMachine
+from pipeline.latency.target import TargetMachine
 from pipeline.latency.validity import describe_validation
 from pipeline.selection.budgets import best_seeker
 from pipeline.selection.certification import certify

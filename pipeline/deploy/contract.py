@@ -13,7 +13,8 @@ from pipeline.deploy.deployed import Deployed
 from pipeline.deploy.evaluation import Comparison, Images, compare
 from pipeline.deploy.graph import read_checked
 from pipeline.errors import PipelineError, PromiseBroken
-from pipeline.latency.target import Measured, measure_quietly
+from pipeline.latency.budget_rule import Measured
+from pipeline.latency.target import measure_quietly
 
 # files, timed in turns so that they can be compared -> one result each
 Measure = Callable[[Sequence[Path]], list[Measured]]

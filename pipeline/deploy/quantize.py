@@ -8,7 +8,7 @@ from typing import NamedTuple
 import onnx
 from torch import Tensor
 
-from pipeline.latency.target import Measured
+from pipeline.latency.budget_rule import Measured
 from pipeline.quantized_file import quantize_file
 
 

@@ -7,10 +7,11 @@ from typing import Any
 
 from pipeline.errors import UserError
 from pipeline.fingerprint import Fingerprint
+from pipeline.latency.budget_rule import Measured
 from pipeline.latency.measure import Journal
 from pipeline.latency.onnx_device import Shape, ShapedFile, input_shape
 from pipeline.latency.statistics import Interval, Timing, bootstrap, in_stretches, summarize
-from pipeline.latency.target import Measured, TargetMachine
+from pipeline.latency.target import TargetMachine
 
 WARM_UP = "until three calls in a row agree with the three before them within 5 %"
 

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 from pipeline.errors import UserError
 from pipeline.fingerprint import Fingerprint, describe_differences
+from pipeline.latency.budget_rule import Measured
 from pipeline.latency.kit import Kit, KitResult, read_kit
 from pipeline.latency.measure import CAREFUL
-from pipeline.latency.target import Measured, certain, rounds_for, summarize_journal
+from pipeline.latency.target import certain, rounds_for, summarize_journal
 
 _TAIL_ROUNDS = 2  # times what a tail needs at least: nobody looks at the intervals on the target
 

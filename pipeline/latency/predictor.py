@@ -6,10 +6,10 @@ from typing import NamedTuple
 from pipeline.artifacts.known_latency import PREDICTED
 from pipeline.artifacts.latency_table import Calibration, LatencyTable, Precision, SkeletonEntry, Validation
 from pipeline.errors import UserError
+from pipeline.latency.budget_rule import Measured
 from pipeline.latency.calibration import group_of
 from pipeline.latency.executed import executed_sites, unmerged_costs
 from pipeline.latency.statistics import Interval
-from pipeline.latency.target import Measured
 from pipeline.space.costs import Costs, site_costs
 from pipeline.space.genotype import Genotype
 from pipeline.space.plan import all_sites

@@ -9,9 +9,10 @@ from pipeline.config import Config, TargetConfig
 from pipeline.console import say
 from pipeline.errors import UserError
 from pipeline.fingerprint import Fingerprint
+from pipeline.latency.budget_rule import Measured
 from pipeline.latency.predictor import Prediction, Predictor
 from pipeline.latency.table import find_table, table_name
-from pipeline.latency.target import Measured, TargetMachine
+from pipeline.latency.target import TargetMachine
 from pipeline.rundir import RunDir, read_json
 from pipeline.space.genotype import Genotype, read_genotype
 from pipeline.space.plan import count_macs, count_params, plan_of

@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from pipeline.latency.budget_rule import Measured
 from pipeline.latency.measure import Effort
 from pipeline.latency.models import make_model, make_network
-from pipeline.latency.target import Measured, TargetMachine
+from pipeline.latency.target import TargetMachine
 from pipeline.space.genotype import Genotype
 from pipeline.space.skeleton import Skeleton
 

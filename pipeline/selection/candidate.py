@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from pipeline.budget.targets import Interval, Target
-from pipeline.latency.target import Measured
+from pipeline.latency.budget_rule import Measured
 from pipeline.space.choices import Choices
 from pipeline.space.genotype import Genotype
 from pipeline.space.skeleton import Skeleton

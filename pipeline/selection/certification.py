@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from pipeline.budget.targets import Demands
 from pipeline.errors import PromiseBroken
-from pipeline.latency.target import Measured, certain, measure_quietly
+from pipeline.latency.budget_rule import Measured
+from pipeline.latency.target import certain, measure_quietly
 from pipeline.selection.candidate import Candidate
 from pipeline.space.genotype import Genotype
 from pipeline.space.skeleton import Skeleton

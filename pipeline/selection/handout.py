@@ -7,7 +7,7 @@ one that prediction takes, ever faster ones, and the fastest of all: one trip us
 from collections.abc import Mapping, Sequence
 
 from pipeline.budget.targets import Demands
-from pipeline.latency.target import Measured
+from pipeline.latency.budget_rule import Measured
 from pipeline.selection.budgets import Outcome, conclude
 from pipeline.selection.candidate import Candidate
 from pipeline.selection.certification import Seeker, certify

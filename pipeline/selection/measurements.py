@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.artifacts.network import genotype_hash
+from pipeline.latency.budget_rule import Measured
 from pipeline.latency.statistics import Interval
-from pipeline.latency.target import Measured
 from pipeline.resumable.history import History, read_history
 from pipeline.selection.certification import Measure
 from pipeline.space.genotype import Genotype

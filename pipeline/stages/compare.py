@@ -13,7 +13,8 @@ from pipeline.artifacts.network import ChosenNetwork
 from pipeline.console import say
 from pipeline.data.normalization import Normalization
 from pipeline.errors import UserError
-from pipeline.latency.target import Measured, TargetMachine
+from pipeline.latency.budget_rule import Measured
+from pipeline.latency.target import TargetMachine
 from pipeline.resumable.checkpoint import hash_of
 from pipeline.rivals.contest import Contest, Contestant, prepare
 from pipeline.rivals.matching import match_width

@@ -15,9 +15,10 @@ from pipeline.deploy.assembly import Order, assemble, make_files
 from pipeline.deploy.contract import Budget, Limits, Measure
 from pipeline.errors import Interrupted, UserError
 from pipeline.fingerprint import describe_differences
+from pipeline.latency.budget_rule import Measured
 from pipeline.latency.network_kit import Asked, network_kit, read_network_kit
 from pipeline.latency.statistics import Interval
-from pipeline.latency.target import Measured, TargetMachine
+from pipeline.latency.target import TargetMachine
 from pipeline.rundir import sha256_of
 from pipeline.stages.context import Context
 from pipeline.stages.kits import write_with_bar

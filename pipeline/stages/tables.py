@@ -11,8 +11,9 @@ from pipeline.stages.context import Context
 
 if TYPE_CHECKING:
     from pipeline.artifacts.latency_table import LatencyTable
+    from pipeline.latency.budget_rule import Measured
     from pipeline.latency.predictor import Predictor
-    from pipeline.latency.target import Measured, TargetMachine
+    from pipeline.latency.target import TargetMachine
     from pipeline.space.genotype import Genotype
     from pipeline.space.skeleton import Skeleton
 

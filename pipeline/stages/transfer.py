@@ -5,7 +5,8 @@ from pipeline.artifacts.network import ChosenNetwork, genotype_hash
 from pipeline.budget.targets import Demands
 from pipeline.console import say
 from pipeline.errors import PromiseBroken, UserError
-from pipeline.latency.target import FIRM_NOISE_FLOOR, Measured
+from pipeline.latency.budget_rule import Measured
+from pipeline.latency.target import FIRM_NOISE_FLOOR
 from pipeline.selection.certification import Measure, time_network
 from pipeline.space.genotype import Genotype, read_genotype
 from pipeline.space.plan import count_macs, count_params

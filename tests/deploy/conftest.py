@@ -15,7 +15,7 @@ from pipeline.artifacts.trained import Trained
 from pipeline.deploy.contract import Budget, Export, Limits
 from pipeline.deploy.deployed import Deployed, reference_logits
 from pipeline.deploy.model_card import describe_model, to_metadata
-from pipeline.latency.target import Measured
+from pipeline.latency.budget_rule import Measured
 from pipeline.onnx_file import write_deployed
 from pipeline.space.genotype import genotype_from_record
 from pipeline.space.network import Network

@@ -15,8 +15,8 @@ from pipeline.deploy.clauses import CLAUSES
 from pipeline.deploy.contract import Budget, check_contract
 from pipeline.deploy.deployed import Deployed
 from pipeline.errors import PromiseBroken, UserError
+from pipeline.latency.budget_rule import Measured
 from pipeline.latency.statistics import Interval
-from pipeline.latency.target import Measured
 from pipeline.space.plan import count_macs
 from tests.deploy.conftest import LABELS, with_limits
 

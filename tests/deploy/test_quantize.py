@@ -7,8 +7,8 @@ from onnx import numpy_helper
 from pipeline.deploy.evaluation import Session
 from pipeline.deploy.graph import read_checked, read_metadata
 from pipeline.deploy.quantize import Rating, decide, quantize
+from pipeline.latency.budget_rule import Measured
 from pipeline.latency.statistics import Interval
-from pipeline.latency.target import Measured
 from tests.deploy.conftest import make_images
 
 

@@ -11,9 +11,10 @@ import pytest
 from pipeline.config import TargetConfig
 from pipeline.errors import PromiseBroken
 from pipeline.latency import target
+from pipeline.latency.budget_rule import Measured
 from pipeline.latency.measure import Effort, Journal
 from pipeline.latency.statistics import Interval
-from pipeline.latency.target import Measured, TargetMachine, certain, measure_quietly
+from pipeline.latency.target import TargetMachine, certain, measure_quietly
 from pipeline.space.genotype import Genotype
 from pipeline.space.plan import count_params
 from tests.latency.fakes import CALL_MS, PARAMETER_MS, FakeDevice

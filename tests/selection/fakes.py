@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.budget.targets import Target, make_targets
-from pipeline.latency.target import Measured
+from pipeline.latency.budget_rule import Measured
 from pipeline.selection.chooser import Chooser
 from pipeline.space.costs import Costs, mac_costs
 from pipeline.space.genotype import Genotype

@@ -7,8 +7,8 @@ import pytest
 
 from pipeline.budget.targets import Demands, make_targets
 from pipeline.errors import PromiseBroken
+from pipeline.latency.budget_rule import Measured
 from pipeline.latency.statistics import Interval
-from pipeline.latency.target import Measured
 from pipeline.selection.budgets import argmax_seeker, best_seeker
 from pipeline.selection.certification import OverBudget, certify, time_network
 from pipeline.selection.chooser import Chooser

@@ -7,7 +7,7 @@ from statistics import NormalDist
 import pytest
 
 from pipeline.budget.targets import Demands
-from pipeline.latency.target import Measured
+from pipeline.latency.budget_rule import Measured
 from pipeline.selection.budgets import Outcome, Rules, best_seeker, select
 from pipeline.selection.evolution import Evolution
 from pipeline.selection.refinement import FitProbability, largest_gain

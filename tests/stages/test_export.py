@@ -14,7 +14,7 @@ from pipeline.artifacts.network import ChosenNetwork
 from pipeline.config import Config, ExportConfig, ProfileConfig, TargetConfig
 from pipeline.deploy import assembly
 from pipeline.errors import PromiseBroken, UserError
-from pipeline.latency.target import Measured
+from pipeline.latency.budget_rule import Measured
 from pipeline.rundir import RunDir
 from pipeline.space.genotype import genotype_from_record
 from pipeline.space.plan import count_macs

@@ -13,9 +13,9 @@ from pipeline.artifacts.known_latency import BEFORE_TRAINING, MEASURED, PREDICTE
 from pipeline.artifacts.network import ChosenNetwork
 from pipeline.errors import PromiseBroken, UserError
 from pipeline.fingerprint import Fingerprint
+from pipeline.latency.budget_rule import Measured
 from pipeline.latency.kit_script import RESULT_FILE, kit_id
 from pipeline.latency.predictor import Prediction, expected
-from pipeline.latency.target import Measured
 from pipeline.rundir import read_json
 from pipeline.selection.records import TableState
 from pipeline.space.genotype import Genotype, genotype_from_record

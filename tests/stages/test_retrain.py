@@ -13,7 +13,7 @@ from pipeline.artifacts.network import ChosenNetwork
 from pipeline.artifacts.trained import Trained
 from pipeline.config import ComputeConfig, Config, DataConfig, RetrainConfig, TargetConfig
 from pipeline.errors import PromiseBroken, UserError
-from pipeline.latency.target import Measured
+from pipeline.latency.budget_rule import Measured
 from pipeline.presets import preset
 from pipeline.rundir import RunDir, write_json
 from pipeline.space.genotype import Genotype, genotype_from_record

@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.budget.targets import make_targets
 from pipeline.errors import Interrupted
-from pipeline.latency.target import Measured
+from pipeline.latency.budget_rule import Measured
 from pipeline.selection.certification import Measure
 from pipeline.selection.measurements import Measurements
 from pipeline.selection.records import TableState
