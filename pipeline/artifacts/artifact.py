@@ -1,6 +1,7 @@
 """What every artifact has: a name, a maker, a schema version, and one way to be refused."""
 
 import json
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -22,7 +23,7 @@ class Artifact:
     optional: ClassVar[bool] = False
 
 
-class Typed(Artifact):
+class Typed(Artifact, ABC):
     """An artifact with a content that is checked whenever it is read."""
 
     max_bytes: ClassVar[int] = 1 << 36
@@ -51,12 +52,13 @@ class Typed(Artifact):
             part.write_bytes(content)
 
     @classmethod
+    @abstractmethod
     def _parse(cls, content: bytes) -> Self:
         """The inverse of `_content`; a ValueError or UserError says what is wrong with it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _content(self) -> bytes:
-        raise NotImplementedError
+        """All bytes of the file."""
 
     @classmethod
     def _check_version(cls, found: object) -> None:
