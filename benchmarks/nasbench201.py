@@ -40,15 +40,14 @@ from pipeline.config import DiscretizeConfig
 from pipeline.latency.budget_rule import Measured
 from pipeline.selection.budgets import Rules, best_seeker, select
 from pipeline.selection.chooser import Chooser
-from pipeline.selection.evidence import Evidence, tau_of
+from pipeline.selection.evidence import tau_of
 from pipeline.selection.evolution import Evolution
 from pipeline.selection.judged import measure_judged
 from pipeline.selection.pool import Pool, feasible_networks
 from pipeline.selection.short_training import train_shortly
 from pipeline.selection.sources import Measure, Sources, measure_alpha, measure_size, measure_zero_cost
-from pipeline.selection.structure import additive_scores
 from pipeline.selection.trials import Ledger, TrainingBudget, gather_evidence
-from pipeline.space.choices import Choices, genotype_of
+from pipeline.selection.verdict import Exploration, conclude
 from pipeline.space.costs import Costs, mac_costs
 from pipeline.space.genotype import Genotype
 from pipeline.space.skeleton import Skeleton
@@ -228,22 +227,11 @@ def _evidence_way(options: argparse.Namespace, labor: Labor, seed: int, title: s
     )
     evidence = gather_evidence(pool, sources, ledger, TrainingBudget(options.evidence_minutes, 200))
     ledger.close()
-    for row in evidence.standings():
+    alpha = None if found is None else found.scores()
+    verdict = conclude(evidence, sources, pool, alpha, Exploration(options.evaluations, seed))
+    for row in verdict.standings:
         print(f"- {row.source}: {row.tau:+.2f} ({row.low:+.2f} … {row.high:+.2f}), weight {row.weight}")
-    return Way(title, *_scores_of(evidence, sources, pool, options.evaluations, seed))
-
-
-def _scores_of(
-    evidence: Evidence, sources: Sources, pool: Pool, evaluations: int, seed: int
-) -> tuple[Scores, Evolution]:
-    idle = [name for name, weight in zip(evidence.names, evidence.weights, strict=True) if not weight]
-    heard = sources.without(idle)
-
-    def score(choices: Choices) -> float:
-        return float(evidence.predict(heard.look([genotype_of(SPACE, choices)])).mean[0])
-
-    sums = additive_scores(SPACE, pool.networks, evidence.predict(heard.look(pool.networks)).mean)
-    return sums, Evolution(SPACE, score, evaluations, seed)
+    return Way(title, verdict.scores, verdict.evolution)
 
 
 def main() -> None:

@@ -17,15 +17,13 @@ from pipeline.rundir import sha256_of
 from pipeline.selection.budgets import Outcome, Rules, order_budgets, pick_outcome, sweep_budgets
 from pipeline.selection.certification import Measure
 from pipeline.selection.chooser import Chooser
-from pipeline.selection.evidence import Standing
-from pipeline.selection.evolution import Evolution
 from pipeline.selection.job import Job
 from pipeline.selection.measurements import Measurements
 from pipeline.selection.pool import Pool, feasible_networks
 from pipeline.selection.records import Circumstances, TableState
-from pipeline.selection.structure import additive_scores
+from pipeline.selection.verdict import Exploration, Verdict, conclude
 from pipeline.space.cells import Space
-from pipeline.space.choices import Choices, genotype_of
+from pipeline.space.choices import Choices
 from pipeline.space.genotype import Genotype
 from pipeline.space.score import argmax_genotype
 from pipeline.stages.context import Context
@@ -104,43 +102,19 @@ def make_job(context: Context, prospect: Prospect, found: Alphas, budgets_ms: Se
     )
 
 
-class _Verdict(NamedTuple):
-    """What the evidence says: of every choice, of whole networks, and of the sources it was drawn from."""
-
-    scores: Scores
-    evolution: Evolution | None
-    standings: Sequence[Standing]
-
-
 def _weigh_evidence(
     context: Context, prospect: Prospect, space: Space, scores: Scores, budgets_ms: Sequence[float]
-) -> _Verdict | None:
+) -> Verdict | None:
     """Short trainings of networks that may fit, and the scores that follow; None when nothing fits."""
     seed, sources = context.config.compute.seed, make_sources(context, scores)
     pool = _make_pool(context, prospect, space, scores, budgets_ms)
     if not pool.networks:
         return None
     evidence = judge(context, pool, sources, context.run.evidence)
-    standings = evidence.standings()
-    show(show_evidence(standings))
-    if standings[-1].tau <= 0:
-        say(
-            f"the short trainings say no more than chance about networks left out (τ {standings[-1].tau:+.2f}): "
-            "the search's alpha decides; raise [discretize] evidence_minutes or evidence_steps"
-        )
-        return _Verdict(scores, None, standings)
-    idle = [name for name, weight in zip(evidence.names, evidence.weights, strict=True) if not weight]
-    heard = sources.without(idle)
-
-    def score(choices: Choices) -> float:
-        return float(evidence.predict(heard.look([genotype_of(space, choices)])).mean[0])
-
-    evaluations = context.config.discretize.evaluations
-    return _Verdict(
-        additive_scores(space, pool.networks, evidence.predict(heard.look(pool.networks)).mean),
-        Evolution(space, score, evaluations, seed, _with_bar) if evaluations else None,
-        standings,
-    )
+    exploration = Exploration(context.config.discretize.evaluations, seed, _with_bar)
+    verdict = conclude(evidence, sources, pool, scores, exploration)
+    show(show_evidence(verdict.standings))
+    return verdict
 
 
 def _make_pool(context: Context, prospect: Prospect, space: Space, scores: Scores, budgets_ms: Sequence[float]) -> Pool:

@@ -1,0 +1,54 @@
+"""What follows from the evidence: scores of single choices, and an evolution by scores of whole networks."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from pipeline.budget.integer_programme import Scores
+from pipeline.console import say
+from pipeline.selection.evidence import Evidence, Standing
+from pipeline.selection.evolution import Evolution
+from pipeline.selection.pool import Pool
+from pipeline.selection.sources import Sources
+from pipeline.selection.structure import additive_scores
+from pipeline.space.choices import Choices, genotype_of
+
+
+class Verdict(NamedTuple):
+    """What the evidence says: of every choice, of whole networks, and of the sources it was drawn from."""
+
+    scores: Scores
+    evolution: Evolution | None
+    standings: Sequence[Standing]
+
+
+class Exploration(NamedTuple):
+    """How many whole networks an evolution evaluates, from which seed, and who watches."""
+
+    evaluations: int
+    seed: int
+    watched: Callable[[Iterator[Choices], int], Iterator[Choices]] = lambda evaluated, at_most: evaluated
+
+
+def conclude(
+    evidence: Evidence, sources: Sources, pool: Pool, alpha: Scores | None, exploration: Exploration
+) -> Verdict:
+    """The verdict; that of the search's alpha, if any, where the evidence predicts left-out networks by chance only."""
+    standings = evidence.standings()
+    if alpha is not None and standings[-1].tau <= 0:
+        say(
+            f"the short trainings say no more than chance about networks left out (τ {standings[-1].tau:+.2f}): "
+            "the search's alpha decides; raise [discretize] evidence_minutes or evidence_steps"
+        )
+        return Verdict(alpha, None, standings)
+    idle = [name for name, weight in zip(evidence.names, evidence.weights, strict=True) if not weight]
+    heard = sources.without(idle)
+
+    def score(choices: Choices) -> float:
+        return float(evidence.predict(heard.look([genotype_of(pool.space, choices)])).mean[0])
+
+    evaluations, seed, watched = exploration
+    return Verdict(
+        additive_scores(pool.space, pool.networks, evidence.predict(heard.look(pool.networks)).mean),
+        Evolution(pool.space, score, evaluations, seed, watched) if evaluations else None,
+        standings,
+    )
