@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from pipeline.section import WITHOUT_EFFECT, Count, CountOrZero, Positive, Section, Share
+from pipeline.section import WITHOUT_EFFECT, BatchSize, Count, Positive, Rate, Section, Share, Terms
 
 Learn = Literal["off", "weights", "weights+labels"]
 
@@ -22,15 +22,15 @@ class AutodoConfig(Section):
     """Instead of a guide of its own: share of the training images taken for it; only if you vouch for their labels."""
     start_epoch: Count = 10
     """Plain epochs before learning about the images starts; the losses of these epochs find most wrong labels."""
-    neumann_terms: CountOrZero = 5
+    neumann_terms: Terms = 5
     """Terms of the Neumann series after the first."""
-    gamma: Positive = 0.01
+    gamma: Rate = 0.01
     """Step of the Neumann series."""
-    lr: Positive = 0.05
+    lr: Rate = 0.05
     """Peak rate of RMSprop on what is learned; it warms up for five epochs and falls to a thousandth along a cosine."""
-    batch_size: Count = 256
+    batch_size: BatchSize = 256
     """Training images, and guide images, per step of this learning, over all processes."""
-    label_start: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.1
+    label_start: Annotated[float, Field(gt=0.0, lt=1.0, allow_inf_nan=False)] = 0.1
     """How soft the labels are at first: 1 - a + a/classes on the given one."""
     max_memory_gb: Annotated[Positive, WITHOUT_EFFECT] = 2.0
     """Largest memory for what is learned; a soft label is a number per image and class."""

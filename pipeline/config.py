@@ -9,7 +9,29 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from pipeline.autodo_config import AutodoConfig
-from pipeline.section import WITHOUT_EFFECT, Count, CountOrZero, NonNegative, Positive, Section, Share
+from pipeline.section import (
+    WITHOUT_EFFECT,
+    Amount,
+    BatchSize,
+    Cells,
+    Channels,
+    Count,
+    CountOrZero,
+    Milliseconds,
+    NonNegative,
+    Pixels,
+    PixelsOrZero,
+    Positive,
+    Rate,
+    RateOrZero,
+    Section,
+    Seed,
+    Share,
+    Terms,
+    Threads,
+    ThreadsOrZero,
+    TrainingBatch,
+)
 
 Method = Literal["idarts", "darts", "first-order", "t1t2", "cg", "reverse", "truncated", "bvfim"]
 Percentile = Literal[50, 95, 99]
@@ -25,7 +47,7 @@ class DataConfig(Section):
     train and test if there are such), idx (MNIST files), cifar10 or cifar100 (python batches)."""
     path: str = ""
     """The .npz file, or the folder; relative to pipeline.toml. Not needed for digits."""
-    resolution: Count = 16
+    resolution: Pixels = 16
     """Images are cropped to their centre square and resized to this many pixels."""
     colour: bool = False
     """Three channels instead of one; grey images are repeated, colour images converted."""
@@ -53,11 +75,11 @@ class ComputeConfig(Section):
     essential = ("device",)
     device: str = "auto"
     """auto (CUDA if there), cpu, cuda or cuda:N."""
-    threads: CountOrZero = 0
+    threads: ThreadsOrZero = 0
     """CPU threads for searching and training; 0 takes all cores. Resuming needs the same number for the same bits."""
-    seed: CountOrZero = 0
+    seed: Seed = 0
     """Seed of everything random."""
-    workers: Annotated[CountOrZero, WITHOUT_EFFECT] = 0
+    workers: Annotated[ThreadsOrZero, WITHOUT_EFFECT] = 0
     """Processes that load data; 0 loads in the main process, which is faster for small images."""
     channels_last: bool = True
     """Memory format of the networks; faster on CPU. Part of what makes a run repeatable to the bit."""
@@ -69,30 +91,30 @@ class TargetConfig(Section):
     essential = ("device", "threads", "cells", "channels", "budget_ms")
     device: str = "cpu"
     """Where the model will run: cpu, cuda or cuda:N."""
-    threads: Count = 1
+    threads: Threads = 1
     """onnxruntime threads on the target."""
-    batch: Count = 1
+    batch: BatchSize = 1
     """Images per call on the target."""
     space: str = "darts"
     """The search space: of cells (darts, nasbench201) or of layers (mobile, nasbench-macro)."""
-    cells: Count = 5
+    cells: Cells = 5
     """Cells of the network that is deployed; in a space of layers, all its layers (mobile 22, nasbench-macro 8)."""
-    channels: Count = 16
+    channels: Channels = 16
     """Channels of its first cell; every reduction doubles them. mobile: 32 for the widths of MobileNetV2, 40 for those
     of EfficientNet-Lite, other multiples of 8 scale them."""
     stem: Literal["auto", "cifar", "imagenet"] = "auto"
     """imagenet divides the resolution by 8 before the first cell (mobile: by 32 in all, otherwise by 8); auto does so
     from 96 px on."""
-    budget_ms: Positive = 2.0
+    budget_ms: Milliseconds = 2.0
     """The latency ceiling."""
     percentile: Percentile = 50
     """Which percentile of the latency must stay under the ceiling."""
     max_noise_floor: Share = 0.05
     """Largest noise of the machine at which a measurement counts; above it, it is repeated, then refused. What
     is certified at more than 5 % is marked provisional."""
-    max_macs: CountOrZero = 600_000_000
+    max_macs: Amount = 600_000_000
     """Largest number of multiply-adds (the mobile limit is 600 M); 0 for none."""
-    max_params: CountOrZero = 0
+    max_params: Amount = 0
     """Largest number of parameters; 0 for none."""
     table: Annotated[str, WITHOUT_EFFECT] = ""
     """A latency table to use instead of the one in latency_tables/ that fits this machine."""
@@ -105,13 +127,13 @@ class ProfileConfig(Section):
 
     rounds: Count = 30
     """Interleaved timing rounds over all sites; more rounds, less noise."""
-    copies: Annotated[int, Field(ge=2)] = 5
+    copies: Annotated[int, Field(ge=2, le=100)] = 5
     """A site's time is the difference between this many copies of it and one."""
-    calibration_networks: Annotated[int, Field(ge=3)] = 30
+    calibration_networks: Annotated[int, Field(ge=3, le=100_000)] = 30
     """Whole networks that the sum of site times is calibrated on."""
     validate_networks: CountOrZero = 20
     """Other networks that the calibrated prediction is tested on."""
-    precision: list[Literal["fp32", "int8"]] = ["fp32"]
+    precision: Annotated[list[Literal["fp32", "int8"]], Field(min_length=1)] = ["fp32"]
     """Columns of the table: fp32, int8 or both; int8 times the same operations quantized."""
     backend: Literal["onnxruntime", "torch"] = "onnxruntime"
     """What runs the models: onnxruntime, which deploys them, or torch itself (CUDA events)."""
@@ -123,22 +145,22 @@ class SearchConfig(Section):
     essential = ("epochs",)
     method: Method = "idarts"
     """How the architecture gradient is computed: idarts, darts, first-order, t1t2, cg, reverse, truncated or bvfim."""
-    cells: Count = 3
+    cells: Cells = 3
     """Cells of the supernet."""
-    channels: Count = 8
+    channels: Channels = 8
     """Channels of its first cell."""
-    resolution: CountOrZero = 0
+    resolution: PixelsOrZero = 0
     """Pixels a side that the supernet and short trainings see, fewer being faster; 0 for those of [data]. Latency is
     always that of the deployed network at [data] resolution."""
     epochs: Count = 12
     """Passes over the training half."""
-    batch_size: Count = 32
+    batch_size: TrainingBatch = 32
     """Images per step, training and validation alike."""
     validation_batches: Count = 1
     """Validation batches that an architecture step judges by, together; more of them, less noise."""
     inner_steps: Count = 16
     """T: weight steps between two architecture steps."""
-    neumann_terms: CountOrZero = 2
+    neumann_terms: Terms = 2
     """K: terms of the Neumann series after the first (idarts); steps of cg and truncated likewise."""
     paths: Literal["fair", "mixture"] = "fair"
     """fair: a weight step trains one network, an architecture step judges a group that has each operation once per
@@ -146,7 +168,7 @@ class SearchConfig(Section):
     products: Literal["exact", "finite_difference", "gauss_newton"] = "finite_difference"
     """Second derivatives by double backward (exact), by differences of gradients (half the cost, rough on ReLU), or
     with the Gauss-Newton matrix for the Hessian: never negative curvature, as dear as exact ones."""
-    gamma: NonNegative = 0.0
+    gamma: RateOrZero = 0.0
     """Step of the Neumann series (bvfim: of its descents); 0 takes the current weight learning rate."""
     barrier_steps: Count = 3
     """bvfim: descents per architecture step, two gradients each."""
@@ -154,20 +176,20 @@ class SearchConfig(Section):
     """bvfim: tau, the first weight of the barrier."""
     barrier_gap: Positive = 1.0
     """bvfim: mu2, how far the training loss may rise at first, as a share of itself."""
-    barrier_decay: Annotated[float, Field(ge=1.0, allow_inf_nan=False)] = 1.01
+    barrier_decay: Annotated[float, Field(ge=1.0, le=1e9, allow_inf_nan=False)] = 1.01
     """bvfim: both are divided by this at every architecture step, down to a thousandth."""
-    weight_lr: Positive = 0.05
+    weight_lr: Rate = 0.05
     """First learning rate of the supernet's weights (SGD, Nesterov 0.9, cosine)."""
-    weight_lr_min: NonNegative = 0.001
+    weight_lr_min: RateOrZero = 0.001
     """Last learning rate."""
-    weight_decay: NonNegative = 3e-4
+    weight_decay: RateOrZero = 3e-4
     """Weight decay of the supernet's weights."""
     clip: Positive = 5.0
     """Gradient norm at which weight gradients are clipped."""
-    alpha_lr: NonNegative = 0.0
+    alpha_lr: RateOrZero = 0.0
     """Learning rate of the architecture (Adam, betas 0.5 and 0.999); 0 lets alpha travel by about 3 over the whole
     search, however many steps it has, so that a long search can decide and a short one does not stand still."""
-    alpha_decay: NonNegative = 1e-3
+    alpha_decay: RateOrZero = 1e-3
     """Weight decay of the architecture."""
     warmup_share: Share = 0.3
     """Share of the epochs, rounded down, in which only the weights are trained, so that alpha judges trained
@@ -175,9 +197,9 @@ class SearchConfig(Section):
     scale: Literal["shifted", "literal", "off"] = "shifted"
     """Latency-scaled softmax: shifted (cheaper operations weigh more at equal alpha), literal (eq. 9 as printed),
     off (plain DARTS)."""
-    penalty: NonNegative = 1.0
+    penalty: RateOrZero = 1.0
     """First value of lambda, the weight of the budget penalty; it rises while the budget is missed and falls below."""
-    penalty_rate: NonNegative = 0.05
+    penalty_rate: RateOrZero = 0.05
     """Relative change of lambda per architecture step."""
     checkpoint_s: Annotated[NonNegative, WITHOUT_EFFECT] = 60.0
     """Seconds between two checkpoints; the end of an epoch saves one as well."""
@@ -193,15 +215,15 @@ class DiscretizeConfig(Section):
     """best: the highest score that fits all limits; argmax: the classic strongest inputs, refused when over budget."""
     max_rounds: Count = 5
     """How often the limit is corrected and solved again after a measurement."""
-    budgets_ms: list[Positive] = []
+    budgets_ms: list[Milliseconds] = []
     """Several budgets, each with a network and a certificate of its own; empty for the one in [target]."""
-    cells_grid: list[Count] = []
+    cells_grid: list[Cells] = []
     """Numbers of cells to choose from, so that a generous budget buys a deeper network; empty for [target] cells."""
-    channels_grid: list[Count] = []
+    channels_grid: list[Channels] = []
     """Widths to choose from, likewise; empty for [target] channels. `pipeline profile` times every size named here."""
-    score_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.9
+    score_share: Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)] = 0.9
     """A larger network is taken while its cell keeps this share of what the search found (random 0, best 1)."""
-    evidence_minutes: Annotated[float, Field(ge=0.0, le=10_000.0)] = 20.0
+    evidence_minutes: Annotated[float, Field(ge=0.0, le=10_000.0, allow_inf_nan=False)] = 20.0
     """Minutes of short trainings of candidates (on one process), by which every source of judgement (alpha, zero-cost
     proxies, the networks the search judged, size, structure) earns its weight; 0 trusts the search's alpha alone."""
     evidence_steps: Count = 400
@@ -219,15 +241,15 @@ class RetrainConfig(Section):
     """Passes over all training images (architecture validation included)."""
     holdout_share: Share = 0.0
     """Share of the training images kept aside to pick the best epoch by; 0 trains on all and keeps the last."""
-    batch_size: Count = 96
+    batch_size: TrainingBatch = 96
     """Images per step, over all processes."""
     accumulate: Count = 1
     """Parts that a step's images are computed in, one after the other; more parts need less memory."""
     optimizer: str = "sgd"
     """Any optimizer that timm knows (sgd means Nesterov momentum 0.9)."""
-    lr: Positive = 0.025
+    lr: Rate = 0.025
     """Peak learning rate."""
-    lr_min: NonNegative = 0.0
+    lr_min: RateOrZero = 0.0
     """Last learning rate."""
     warmup_epochs: CountOrZero = 0
     """Epochs of linear warm-up."""
@@ -235,17 +257,17 @@ class RetrainConfig(Section):
     """How the rate falls."""
     slow_epochs: CountOrZero = 0
     """Last epochs of the linear schedule in which the rate falls more slowly."""
-    weight_decay: NonNegative = 3e-4
+    weight_decay: RateOrZero = 3e-4
     """Weight decay."""
     drop_path: Share = 0.2
     """Probability of dropping a path, reached linearly at the end."""
-    auxiliary: NonNegative = 0.4
+    auxiliary: RateOrZero = 0.4
     """Weight of the auxiliary head's loss; 0 builds none."""
     label_smoothing: Share = 0.0
     """Label smoothing."""
-    mixup: NonNegative = 0.0
+    mixup: RateOrZero = 0.0
     """Mixup's alpha; 0 mixes no images."""
-    cutmix: NonNegative = 0.0
+    cutmix: RateOrZero = 0.0
     """CutMix's alpha; with both, each batch takes one of the two."""
     clip: Positive = 5.0
     """Gradient norm at which gradients are clipped."""

@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 
 from pipeline.config import Config
 from pipeline.errors import UserError
+from pipeline.section import describe_range, describe_setting
 
 _MAX_FILE_BYTES = 1_000_000
 _COMMENT_WIDTH = 116
+_OUTSIDE = {"greater_than_equal", "greater_than", "less_than_equal", "less_than", "finite_number"}
 
 Overrides = Mapping[str, Mapping[str, Any]]
 
@@ -70,23 +73,23 @@ def _merge(record: dict[str, Any], overrides: Overrides) -> dict[str, Any]:
 
 def _describe(detail: Any) -> str:
     """One mistake, as a person would say it."""
-    *where, name = [str(part) for part in detail["loc"]]
-    place = f"[{where[0]}] {name}" if where else f"[{name}]"
+    first, *rest = [str(part) for part in detail["loc"]]
+    place = f"[{first}] {rest[0]}" if rest else f"[{first}]"
+    section: type[BaseModel] = type(getattr(Config(), first)) if rest else Config
+    known, name = list(section.model_fields), rest[0] if rest else first
     if detail["type"] == "extra_forbidden":
-        section: type[BaseModel] = Config
-        if where:
-            section = type(getattr(Config(), where[0]))
-        known = list(section.model_fields)
         nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
         return f"{place} is not a setting; did you mean {nearest[0]}? (known: {', '.join(known)})"
     if detail["type"] in ("model_type", "model_attributes_type"):
         return f"{place} must be a section, not {detail['input']!r}"
     message = detail["msg"].removeprefix("Input ")
+    if detail["type"] in _OUTSIDE:
+        message = f"must be {describe_range(section.model_fields[name])}"
     return f"{place} = {json.dumps(detail['input'], default=str)}: {message}"
 
 
 def render_config(config: Config, heading: str = "", full: bool = True) -> str:
-    """The configuration as TOML with a comment above every setting.
+    """The configuration as TOML with a comment above every setting; with `full` it states ranges too.
 
     Without `full` only those that users touch and those that are not at their default: the file means the same.
     """
@@ -97,11 +100,15 @@ def render_config(config: Config, heading: str = "", full: bool = True) -> str:
             line
             for setting, value in section
             if full or setting in section.essential or value != fields[setting].default
-            for line in (*_comment(fields[setting].description or ""), f"{setting} = {toml_value(value)}")
+            for line in (*_describe_setting(fields[setting], full), f"{setting} = {toml_value(value)}")
         ]
         if shown:
             lines += ["", *_comment(type(section).__doc__ or ""), f"[{name}]", *shown]
     return "\n".join(lines).strip() + "\n"
+
+
+def _describe_setting(field: FieldInfo, full: bool) -> list[str]:
+    return _comment(describe_setting(field) if full else field.description or "")
 
 
 def _comment(text: str) -> list[str]:

@@ -2,13 +2,16 @@
 
 import tomllib
 from pathlib import Path
+from typing import Literal, get_origin
 
 import pytest
+from pydantic.fields import FieldInfo
 
 from pipeline.config import Config
 from pipeline.config_file import read_config, render_config
 from pipeline.errors import UserError
 from pipeline.presets import PRESET_NAMES, preset, render_preset, write_preset
+from pipeline.section import describe_range
 from pipeline.space.costs import mac_costs
 from pipeline.space.extremes import cheapest_genotype
 from pipeline.space.skeleton import Skeleton
@@ -94,6 +97,37 @@ def test_bad_budgets(value: str, tmp_path: Path) -> None:
     (tmp_path / "pipeline.toml").write_text(f"[target]\nbudget_ms = {value}\n")
     with pytest.raises(UserError, match="budget_ms"):
         read_config(tmp_path / "pipeline.toml")
+
+
+@pytest.mark.parametrize(
+    ("section", "setting", "value", "span"),
+    [
+        ("data", "resolution", "100000", "4 to 4,096"),
+        ("data", "validation_share", "1.0", "0 to less than 1"),
+        ("target", "threads", "4097", "1 to 1,024"),
+        ("target", "budget_ms", "nan", "more than 0 to 1,000,000"),
+        ("compute", "seed", "-1", "0 to less than 4,294,967,296"),
+        ("retrain", "lr", "1e300", "more than 0 to 100"),
+        ("retrain", "batch_size", "1", "2 to 65,536"),
+        ("discretize", "cells_grid", "[3, 0]", "1 to 500"),
+    ],
+)
+def test_what_cannot_work_is_refused_with_its_range(
+    section: str, setting: str, value: str, span: str, tmp_path: Path
+) -> None:
+    (tmp_path / "pipeline.toml").write_text(f"[{section}]\n{setting} = {value}\n")
+    with pytest.raises(UserError, match=rf"\[{section}\] {setting} = .*: must be {span}"):
+        read_config(tmp_path / "pipeline.toml")
+    assert f"Range: {span}." in " ".join(render_config(Config()).replace("\n#", "").split())
+
+
+def test_every_number_has_a_range() -> None:
+    numbers = [field for _, section in Config() for field in type(section).model_fields.values() if _is_number(field)]
+    assert len(numbers) > 50 and all(" to " in describe_range(field) for field in numbers)
+
+
+def _is_number(field: FieldInfo) -> bool:
+    return type(field.default) in (int, float) and get_origin(field.annotation) is not Literal
 
 
 @pytest.mark.parametrize(

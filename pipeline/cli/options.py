@@ -7,13 +7,14 @@ import typer
 
 from pipeline.config import Config
 from pipeline.errors import UserError
+from pipeline.section import describe_setting
 
 
 def setting(section: str, name: str, *flags: str) -> Any:
     """The flag of a setting in pipeline.toml, with its description as help."""
     field = type(getattr(Config(), section)).model_fields[name]
     return typer.Option(
-        *(flags or (f"--{name.replace('_', '-')}",)), help=field.description, show_default="pipeline.toml"
+        *(flags or (f"--{name.replace('_', '-')}",)), help=describe_setting(field), show_default="pipeline.toml"
     )
 
 
