@@ -15,6 +15,7 @@ from pipeline.artifacts.model_card import ModelCard
 from pipeline.artifacts.network import ChosenNetwork
 from pipeline.artifacts.part_times import PartTimes
 from pipeline.artifacts.selection import Selection
+from pipeline.artifacts.suspects import Suspects
 from pipeline.config import Config
 from pipeline.config_file import read_config
 from pipeline.errors import UserError
@@ -23,6 +24,7 @@ from pipeline.resumable.history import Scan, scan_history
 from pipeline.rundir import RunDir, read_json
 
 _T = TypeVar("_T", bound=Typed)
+_PNG, _LARGEST_PICTURE = b"\x89PNG\r\n\x1a\n", 8_000_000
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,9 @@ class Contents:
     training: Scan = field(default_factory=Scan)
     metrics: Metrics | None = None
     mistakes: Mistakes | None = None
-    suspects: Any = None
+    suspects: Suspects | None = None
+    suspect_sheet: bytes | None = None
+    weight_picture: bytes | None = None
     card: ModelCard | None = None
     comparison: Comparison | None = None
     part_times: PartTimes | None = None
@@ -111,6 +115,15 @@ class _Reader:
         except UserError as error:
             self.notes.append(str(error))
             return None
+
+    def picture(self, path: Path) -> bytes | None:
+        """A PNG file of a size that a page can carry."""
+        if not path.is_file():
+            return None
+        if path.stat().st_size > _LARGEST_PICTURE or not (content := path.read_bytes()).startswith(_PNG):
+            self.notes.append(f"{path} is not a picture of this program, left out here")
+            return None
+        return content
 
     def scan(self, path: Path) -> Scan:
         found = scan_history(path)
@@ -173,7 +186,9 @@ def read_contents(run: RunDir, config_path: Path) -> Contents:
         training=reader.scan(run.latest_history("retrain")),
         metrics=reader.read(Metrics, run.metrics),
         mistakes=reader.read(Mistakes, run.mistakes),
-        suspects=reader.json(run.metrics.with_name("suspects.json")),
+        suspects=reader.read(Suspects, run.suspects),
+        suspect_sheet=reader.picture(run.suspect_sheet),
+        weight_picture=reader.picture(run.weight_picture),
         card=reader.read(ModelCard, run.model_card),
         comparison=reader.read(Comparison, run.comparison),
         part_times=reader.read(PartTimes, run.part_times),

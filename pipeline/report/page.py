@@ -17,7 +17,8 @@ from pipeline.report.sections.network import make_network, make_table
 from pipeline.report.sections.reasons import make_reasons
 from pipeline.report.sections.rivals import make_budgets, make_rivals
 from pipeline.report.sections.search import make_search
-from pipeline.report.sections.settings import make_settings, make_suspects
+from pipeline.report.sections.settings import make_settings
+from pipeline.report.sections.suspects import make_suspects
 from pipeline.report.sections.training import make_training
 from pipeline.report.style import PAGE_STYLE, SCRIPT, content_policy
 from pipeline.rundir import RunDir, write_text

@@ -1,4 +1,4 @@
-"""How it was made: settings that differ from the nearest preset, the environment, times, commands; suspects."""
+"""How it was made: settings that differ from the nearest preset, the environment, times, commands."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -11,8 +11,6 @@ from pipeline.presets import PRESET_NAMES, preset
 from pipeline.report.contents import Contents
 from pipeline.report.layout import Cell, section, sources, table
 from pipeline.report.markup import Child, tag
-
-_MOST_SUSPECTS = 200
 
 
 class Change(NamedTuple):
@@ -90,25 +88,3 @@ def _flatten(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield from _flatten(value)
         else:
             yield name.replace("_", " "), str(value)
-
-
-def make_suspects(contents: Contents) -> Element | None:
-    """Training images whose labels may be wrong, if labels were checked."""
-    found = contents.suspects
-    listed = found.get("suspects") if isinstance(found, dict) else found
-    rows = [row for row in listed if isinstance(row, dict)][:_MOST_SUSPECTS] if isinstance(listed, list) else []
-    if not rows:
-        return None
-    names = [name for name, value in rows[0].items() if isinstance(value, str | int | float)]
-    body: list[list[Child | Cell]] = [[_suspect_cell(row.get(name)) for name in names] for row in rows]
-    path = contents.place(contents.run.metrics.with_name("suspects.json"))
-    words = tag(
-        "p",
-        "Training images whose labels are doubtful, the most doubtful first. Look before you delete.",
-        sources(path),
-    )
-    return section("suspects", "Suspect labels", words, table([name.replace("_", " ") for name in names], body))
-
-
-def _suspect_cell(value: object) -> Child | Cell:
-    return Cell(f"{value:.4g}", float(value)) if isinstance(value, int | float) else str(value)
