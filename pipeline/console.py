@@ -36,6 +36,11 @@ def is_follower() -> bool:
     return int(os.environ.get("RANK", "0")) > 0
 
 
+def launched_processes() -> int:
+    """How many processes the launcher started; 1 without one."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
 def say(message: str) -> None:
     """One line for the user."""
     if is_follower():

@@ -5,7 +5,7 @@ that enters an update is averaged first, and only the writer touches the disk. W
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import NamedTuple, TypeVar
@@ -14,9 +14,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from pipeline.console import launched_processes
 from pipeline.errors import Interrupted, UserError
 
 T = TypeVar("T")
+R = TypeVar("R")
 _TIMEOUT = timedelta(minutes=30)
 
 
@@ -48,7 +50,7 @@ def joined(device: torch.device) -> Iterator[torch.device]:
     Without a launcher (no WORLD_SIZE in the environment, or a group that the caller opened) nothing happens.
     A peer that dies becomes one sentence here, whatever the backend raised.
     """
-    if dist.is_initialized() or int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    if dist.is_initialized() or launched_processes() == 1:
         yield device
         return
     if device.type == "cuda":
@@ -110,6 +112,33 @@ def gather(value: T) -> list[T]:
     with peers_watched():
         dist.all_gather_object(box, value)
     return box
+
+
+def share_out(work: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
+    """The results of the writer's items in their order, a round at a time; in each round every rank works on one."""
+    for first in range(0, len(items), world().size):
+        yield from _work_round(work, items[first : first + world().size])
+
+
+def assist(work: Callable[[T], R]) -> None:
+    """What the other ranks do while the writer shares out work: one item of every round, until it has no more."""
+    nothing: Sequence[T] = ()
+    while _work_round(work, nothing):
+        pass
+
+
+@contextmanager
+def assisted(device: torch.device) -> Iterator[None]:
+    """The writer's part: the others assist until the block is done; when it fails, its end is theirs."""
+    with joined(device):
+        yield
+        broadcast(())
+
+
+def _work_round(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    items = broadcast(items)
+    mine = [work(item) for item in items[world().rank : world().rank + 1]]
+    return [result for part in gather(mine) for result in part] if items else []
 
 
 def wait_for_all() -> None:

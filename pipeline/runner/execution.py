@@ -16,7 +16,7 @@ from pipeline.artifacts.stage_record import StageRecord
 from pipeline.artifacts.trained import Trained
 from pipeline.config import Config
 from pipeline.config_file import render_config
-from pipeline.console import is_follower, say
+from pipeline.console import is_follower, launched_processes, say
 from pipeline.errors import UserError
 from pipeline.rundir import budget_folders, write_json, write_text
 from pipeline.runner.artifacts import check_inputs, hash_of, hash_outputs, read_record
@@ -24,7 +24,7 @@ from pipeline.runner.environment import describe_environment
 from pipeline.runner.log import logged
 from pipeline.runner.opening import remember_flags
 from pipeline.runner.redoing import confirm_redo, set_aside
-from pipeline.stages import TRANSFER, Stage, stage_named, stages_of
+from pipeline.stages import STAGES, TRANSFER, Stage, stage_named, stages_of
 from pipeline.stages.context import Context
 
 Work = Callable[[Context], None]
@@ -33,6 +33,8 @@ Work = Callable[[Context], None]
 def run_stage(context: Context, stage: Stage, force: bool = False, yes: bool = False) -> None:
     """Run one stage, unless it is up to date; `force` runs it from the start all the same, `yes` without a question."""
     stages = _with_transfer(context, stage)
+    if not stage.shared:
+        _require_one_process(context, stage.command)
     if is_follower():
         # else the first process does nothing, and must not be waited for
         if force or any(list(changes_since(context, one)) for one in stages):
@@ -41,6 +43,15 @@ def run_stage(context: Context, stage: Stage, force: bool = False, yes: bool = F
     with context.run.locked():
         for one in stages:
             _bring_up_to_date(context, one, [] if force or yes else [one], force)
+
+
+def _require_one_process(context: Context, command: str) -> None:
+    """Refuse a launcher's many where one must work alone: they would disturb each other's clock and files."""
+    if launched_processes() > 1:
+        names = ", ".join(stage.name for stage in STAGES if stage.shared)
+        raise UserError(
+            f"only {names} share out their work; run `pipeline {context.run.call(command)}` without torchrun"
+        )
 
 
 def _with_transfer(context: Context, stage: Stage) -> list[Stage]:
@@ -76,6 +87,7 @@ def run_all(context: Context, yes: bool = False) -> None:
 
     The first that must be made again is asked about, with all that follows: nobody waits for a second question.
     """
+    _require_one_process(context, "run")
     with context.run.locked():
         stages, asked = stages_of(context.config), yes
         for place, stage in enumerate(stages):
@@ -85,6 +97,7 @@ def run_all(context: Context, yes: bool = False) -> None:
 
 def run_otherwise(context: Context, stage: Stage, work: Work, reason: str) -> None:
     """Make the outputs of a stage in another way than its own, such as from what a kit has measured."""
+    _require_one_process(context, stage.command)
     with context.run.locked():
         say(f"▶ {stage.name}: {reason}")
         _run_locked(context, stage, work)
@@ -93,6 +106,7 @@ def run_otherwise(context: Context, stage: Stage, work: Work, reason: str) -> No
 
 def hand_out(context: Context, stage: Stage, work: Work) -> None:
     """Do something with the inputs of a stage that changes nothing in the run, such as writing a kit."""
+    _require_one_process(context, stage.command)
     with context.run.locked():
         check_inputs(context, stage)
         work(context)

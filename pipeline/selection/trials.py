@@ -16,7 +16,7 @@ import numpy as np
 from pipeline.console import progress_bar, say
 from pipeline.errors import PromiseBroken
 from pipeline.resumable.history import Entry, History, read_history
-from pipeline.resumable.ranks import broadcast, gather, is_writer, world
+from pipeline.resumable.ranks import share_out
 from pipeline.selection.evidence import Array, Evidence, overlap
 from pipeline.selection.pool import Pool
 from pipeline.selection.sources import Sources
@@ -39,8 +39,18 @@ class TrainingBudget(NamedTuple):
         return max(FEWEST_TRIALS, min(self.at_most, round(60 * self.minutes / max(seconds_each, 1e-9))))
 
 
+def run_trial(
+    train: Callable[[Genotype], float], genotype: Genotype, clock: Callable[[], float] = time.perf_counter
+) -> Entry:
+    """One short training, as the ledger keeps it."""
+    started = clock()
+    loss = train(genotype)
+    seconds = clock() - started
+    return {"genotype": genotype.record(), "loss": loss if math.isfinite(loss) else None, "seconds": seconds}
+
+
 class Ledger:
-    """Short trainings in the order they were asked for, on disk as they are done; several ranks share them out."""
+    """Short trainings in the order they were asked for, on disk as each is done; several ranks share them out."""
 
     def __init__(
         self,
@@ -50,10 +60,10 @@ class Ledger:
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._train, self._clock = train, clock
-        header, *found = broadcast(read_history(path) if is_writer() else []) or [{}]
+        header, *found = read_history(path) or [{}]
         same = header.get("identity") == identity
         self._known: list[Entry] = found if same else []
-        self._history = History(path, len(found) if same else -1, writes=is_writer())
+        self._history = History(path, len(found) if same else -1)
         if not same:
             self._history.append(0, identity=identity)
         self.trained: list[Genotype] = []
@@ -66,24 +76,15 @@ class Ledger:
 
     def try_out(self, genotypes: Sequence[Genotype], report: Callable[[str], object]) -> None:
         """Train networks, or read back what was trained before."""
-        first = len(self.entries)
-        known = self._known[first : first + len(genotypes)]
-        new = list(enumerate(genotypes))[len(known) :]
-        mine = {index: self._timed(genotype) for index, genotype in new[world().rank :: world().size]}
-        fresh = {index: entry for part in gather(mine) for index, entry in part.items()}
-        for index, genotype in enumerate(genotypes):
-            entry = fresh.get(index) or known[index]
-            if index in fresh:
-                self._history.append(first + index + 1, **entry)
+        known = self._known[len(self.entries) : len(self.entries) + len(genotypes)]
+        fresh = share_out(lambda one: run_trial(self._train, one, self._clock), genotypes[len(known) :])
+        for place, genotype in enumerate(genotypes):
+            entry = known[place] if place < len(known) else next(fresh)
             self.trained.append(genotype)
             self.entries.append(entry)
+            if place >= len(known):
+                self._history.append(len(self.entries), **entry)
             report("diverged" if entry["loss"] is None else f"validation loss {entry['loss']:.3f}")
-
-    def _timed(self, genotype: Genotype) -> Entry:
-        started = self._clock()
-        loss = self._train(genotype)
-        seconds = self._clock() - started
-        return {"genotype": genotype.record(), "loss": loss if math.isfinite(loss) else None, "seconds": seconds}
 
     def close(self) -> None:
         self._history.close()

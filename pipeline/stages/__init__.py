@@ -43,6 +43,8 @@ class Stage:
     reads: tuple[type[Artifact], ...]
     writes: tuple[type[Artifact], ...]
     part_of: str = ""
+    shared: bool = False
+    """Whether processes that a launcher (torchrun) started share out its work."""
 
     @property
     def command(self) -> str:
@@ -96,18 +98,21 @@ STAGES: tuple[Stage, ...] = (
         (*(f"data.{name}" for name in _SEEN), "compute", "search", *_SPACE, *_LIMITS),
         (Images, LatencyTable),
         (Alphas, SupernetWeights, JudgedNetworks),
+        shared=True,
     ),
     Stage(
         "discretize",
         ("discretize", *_EVIDENCE, *_MACHINE, *_SPACE, *_LIMITS, "target.max_noise_floor"),
         (Images, LatencyTable, Alphas, JudgedNetworks),
         (ChosenNetwork, Selection, Certificate),
+        shared=True,
     ),
     Stage(
         "retrain",
         ("data", "compute", "retrain", "autodo"),
         (Images, GuideImages, ChosenNetwork),
         (Trained, Metrics, Mistakes, LearnedImages, Suspects, SuspectSheet, WeightPicture),
+        shared=True,
     ),
     Stage(
         "export",

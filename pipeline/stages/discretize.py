@@ -8,11 +8,12 @@ from pipeline.artifacts.alphas import Alphas
 from pipeline.budget.integer_programme import Scores
 from pipeline.budget.limits import Limit
 from pipeline.budget.targets import Demands, Target, make_targets
-from pipeline.console import progress_bar, say, show
+from pipeline.console import is_follower, progress_bar, say, show
 from pipeline.errors import Interrupted, PromiseBroken
 from pipeline.fingerprint import Fingerprint
 from pipeline.report.selection import remarks, show_evidence, summarize
 from pipeline.resumable.checkpoint import hash_of
+from pipeline.resumable.ranks import assisted
 from pipeline.rundir import sha256_of
 from pipeline.selection.budgets import Outcome, Rules, order_budgets, pick_outcome, sweep_budgets
 from pipeline.selection.certification import Measure
@@ -27,7 +28,7 @@ from pipeline.space.choices import Choices
 from pipeline.space.genotype import Genotype
 from pipeline.space.score import argmax_genotype
 from pipeline.stages.context import Context
-from pipeline.stages.judgement import alpha_scores, judge, make_sources
+from pipeline.stages.judgement import alpha_scores, assist_judgement, judge, make_sources, wants_evidence
 from pipeline.stages.tables import open_target_table, skeletons_of
 
 _POOL = 96  # networks that are considered before any is trained
@@ -46,7 +47,13 @@ class Prospect(NamedTuple):
 
 
 def run(context: Context) -> None:
-    """Write a genotype, how it was selected and its certificate, for every budget asked."""
+    """Write a genotype, how it was selected and its certificate, for every budget asked.
+
+    All ranks of a launcher share out the short trainings; all else is done by one, on a machine that is quiet again.
+    """
+    if is_follower():
+        assist_judgement(context)
+        return
     prospect, target = open_prospect(context), context.config.target
     path = context.run.checkpoints("discretize") / "measured.jsonl"
     identity = hash_of([prospect.device.record(), prospect.sentinel_ms])
@@ -82,7 +89,7 @@ def budgets_of(context: Context) -> list[float]:
 def make_job(context: Context, prospect: Prospect, found: Alphas, budgets_ms: Sequence[float]) -> Job:
     settings, target, scores = context.config.discretize, context.config.target, alpha_scores(context, found)
     verdict = None
-    if settings.evidence_minutes and settings.rule == "best":
+    if wants_evidence(context):
         verdict = _weigh_evidence(context, prospect, found.space, scores, budgets_ms)
     chooser_scores = scores if verdict is None else verdict.scores
     return Job(
@@ -110,7 +117,8 @@ def _weigh_evidence(
     pool = _make_pool(context, prospect, space, scores, budgets_ms)
     if not pool.networks:
         return None
-    evidence = judge(context, pool, sources, context.run.evidence)
+    with assisted(context.device):
+        evidence = judge(context, pool, sources, context.run.evidence)
     exploration = Exploration(context.config.discretize.evaluations, seed, _with_bar)
     verdict = conclude(evidence, sources, pool, scores, exploration)
     show(show_evidence(verdict.standings))

@@ -1,19 +1,25 @@
 """Judging networks of a run: its sources, and the evidence of short trainings on its data."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+
+import torch
 
 from pipeline.artifacts.alphas import Alphas
 from pipeline.artifacts.judged_networks import JudgedNetworks
 from pipeline.budget.integer_programme import Scores
 from pipeline.errors import UserError
 from pipeline.resumable.checkpoint import hash_of
+from pipeline.resumable.history import Entry
+from pipeline.resumable.ranks import assist, joined
 from pipeline.selection.evidence import Evidence
 from pipeline.selection.judged import measure_judged
 from pipeline.selection.pool import Pool
 from pipeline.selection.short_training import Material, train_shortly
 from pipeline.selection.sources import Sources, measure_alpha, measure_size, measure_zero_cost
-from pipeline.selection.trials import Ledger, TrainingBudget, gather_evidence
+from pipeline.selection.trials import Ledger, TrainingBudget, gather_evidence, run_trial
+from pipeline.space.genotype import Genotype
 from pipeline.space.skeleton import Skeleton
 from pipeline.stages.context import Context
 
@@ -64,13 +70,17 @@ def make_material(context: Context) -> Material:
     )
 
 
+def wants_evidence(context: Context) -> bool:
+    """Whether the selection of this run rests on short trainings."""
+    return context.config.discretize.evidence_minutes > 0 and context.config.discretize.rule == "best"
+
+
 def judge(context: Context, pool: Pool, sources: Sources, ledger_path: Path) -> Evidence:
     """The evidence of short trainings for this run, as many as [discretize] evidence_minutes allow."""
     settings, material = context.config.discretize, make_material(context)
-    skeleton = _judged_skeleton(context)
     identity = hash_of(
         {
-            "skeleton": str(skeleton),
+            "skeleton": str(_judged_skeleton(context)),
             "steps": settings.evidence_steps,
             "minutes": settings.evidence_minutes,
             "data": context.data.data_hash,
@@ -80,9 +90,27 @@ def judge(context: Context, pool: Pool, sources: Sources, ledger_path: Path) -> 
             "pool": [genotype.record() for genotype in pool.networks],
         }
     )
-    ledger = Ledger(ledger_path, identity, lambda one: train_shortly(skeleton, one, material, settings.evidence_steps))
+    ledger = Ledger(ledger_path, identity, _short_training(context, context.device))
     try:
         budget = TrainingBudget(settings.evidence_minutes, _MOST_TRIALS)
         return gather_evidence(pool, sources, ledger, budget)
     finally:
         ledger.close()
+
+
+def assist_judgement(context: Context) -> None:
+    """What a process beside the first does in a selection: its share of the short trainings, if there are any."""
+    if wants_evidence(context):
+        with joined(context.device) as device:
+            train = _short_training(context, device)
+
+            def work(genotype: Genotype) -> Entry:
+                return run_trial(train, genotype)
+
+            assist(work)
+
+
+def _short_training(context: Context, device: torch.device) -> Callable[[Genotype], float]:
+    skeleton, steps = _judged_skeleton(context), context.config.discretize.evidence_steps
+    material = replace(make_material(context), device=device)
+    return lambda genotype: train_shortly(skeleton, genotype, material, steps)

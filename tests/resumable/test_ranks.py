@@ -72,8 +72,13 @@ def assert_equal_weights(folder: Path, network: Network) -> None:
 
 def test_averages_are_the_same_on_all_ranks(two_ranks: Path) -> None:
     first, second = (json.loads((two_ranks / f"{rank}.json").read_text()) for rank in range(2))
-    assert first == second
+    assert {**first, "shared": None} == {**second, "shared": None}
     assert first["mean"] == [[[0.5, 0.5], [0.5, 0.5]], [1.0]]
+
+
+def test_work_is_shared_out_in_rounds_and_comes_back_in_order(two_ranks: Path) -> None:
+    first, second = (json.loads((two_ranks / f"{rank}.json").read_text())["shared"] for rank in range(2))
+    assert first == ["a by 0", "b by 1", "c by 0"] and second == ["b by 1"]
 
 
 def test_averaging_every_product_gives_the_hypergradient_of_the_mean_losses(two_ranks: Path) -> None:

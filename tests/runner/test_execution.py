@@ -22,7 +22,7 @@ from pipeline.section import WITHOUT_EFFECT
 from pipeline.stages import STAGES, TRANSFER, Stage
 from pipeline.stages.context import Context
 
-FIRST = Stage("search", ("search", "data", "compute.workers"), (Images,), (Alphas,))
+FIRST = Stage("search", ("search", "data", "compute.workers"), (Images,), (Alphas,), shared=True)
 SECOND = Stage("retrain", ("retrain",), (Alphas,), (Trained,))
 
 
@@ -295,3 +295,19 @@ def test_a_follower_computes_only_when_the_first_process_does(
     run_stage(context(tmp_path, epochs=3), FIRST)
     run_stage(context(tmp_path), FIRST, force=True)
     assert calls == ["search", "retrain", "search", "search"]
+
+
+def test_a_launcher_is_refused_where_one_process_must_work_alone(
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for work in (
+        lambda: run_all(context(tmp_path)),
+        lambda: run_stage(context(tmp_path), replace(FIRST, shared=False)),
+        lambda: execution.hand_out(context(tmp_path), FIRST, lambda _: None),
+        lambda: execution.run_otherwise(context(tmp_path), FIRST, lambda _: None, ""),
+    ):
+        with pytest.raises(UserError, match="only search, discretize, retrain share out their work"):
+            work()
+    run_stage(context(tmp_path), FIRST)
+    assert calls == ["search"]

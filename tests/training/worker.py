@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pipeline.bilevel import Neumann, hypergradient
 from pipeline.errors import PipelineError
-from pipeline.resumable.ranks import average, joined, world
+from pipeline.resumable.ranks import assist, average, broadcast, joined, share_out, world
 from pipeline.training import keeper
 from pipeline.training.loop import copied, train
 from pipeline.training.step import Model, Outputs, model_of, plain_model
@@ -26,8 +26,25 @@ def run_average(folder: Path) -> None:
     mean = average([torch.full((2, 2), float(rank)), torch.tensor([2.0 * rank], dtype=torch.float64)])
     w, alpha = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
     found = hypergradient(*losses(rank), [w], [alpha], Neumann(0.1, 3), reduce=average)
-    record = {"mean": [x.tolist() for x in mean], "hypergradient": found[0].tolist()}
+    shared = _share_out(rank)
+    record = {"shared": shared, "mean": [x.tolist() for x in mean], "hypergradient": found[0].tolist()}
     (folder / f"{rank}.json").write_text(json.dumps(record))
+
+
+def _share_out(rank: int) -> list[str]:
+    """Three items, each marked by the rank that worked on it; the other rank assists, and keeps what it did."""
+    done: list[str] = []
+
+    def work(item: str) -> str:
+        done.append(f"{item} by {rank}")
+        return done[-1]
+
+    if rank:
+        assist(work)
+        return done
+    found = list(share_out(work, ["a", "b", "c"]))
+    broadcast(())  # no more
+    return found
 
 
 def losses(rank: int) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
