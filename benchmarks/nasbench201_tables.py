@@ -1,19 +1,16 @@
 """NAS-Bench-201 as files: what every cell reaches, what it takes on a device, and a model of that from few cells."""
 
 import csv
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from benchmarks.tabular import Array, FittedDevice
 from pipeline.space.choices import choices_of, effective_choices
 from pipeline.space.costs import Costs
 from pipeline.space.genotype import Genotype, genotype_from_record
 from pipeline.space.spaces import space_named
-
-Array = NDArray[np.float64]
 
 SPACE = space_named("nasbench201")
 (KIND,) = SPACE.kinds
@@ -65,34 +62,6 @@ def all_cells() -> list[Genotype]:
             nodes[edge.node].append(Gene(operation, edge.source))
         cells.append(Genotype(SPACE.name, {KIND.name: tuple(map(tuple, nodes))}))
     return cells
-
-
-class Predicted(NamedTuple):
-    """A predicted latency and the range it lies in."""
-
-    ms: float
-    low_ms: float
-    high_ms: float
-
-
-@dataclass(frozen=True)
-class FittedDevice:
-    """A device known from a few measured cells: latency = fixed + Σ over edges of the operation's time there."""
-
-    fitted: Costs
-    error: float
-
-    def predict(self, genotype: Genotype) -> Predicted:
-        ms = self.fitted.of(genotype)
-        return Predicted(ms, ms * (1 - self.error), ms * (1 + self.error))
-
-    def costs(self) -> Costs:
-        return self.fitted
-
-    least_costs = costs
-
-    def limit_ms(self, budget_ms: float, percentile: int) -> float:
-        return budget_ms
 
 
 def _is_felt(cell: Genotype) -> bool:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count, islice
 
 import torch
@@ -18,6 +18,12 @@ from pipeline.space.skeleton import Skeleton
 
 _PEAK_LR, _MOMENTUM, _WEIGHT_DECAY, _CLIP = 0.1, 0.9, 3e-4, 5.0
 _VALIDATION_IMAGES = 4096
+_FEWEST_CELLS = 5  # in a shallower network cells hardly differ
+
+
+def trial_skeleton(searched: Skeleton) -> Skeleton:
+    """The layout in which single networks are looked at and trained: the search's, with a few cells at least."""
+    return replace(searched, cells=max(searched.cells, _FEWEST_CELLS))
 
 
 @dataclass(frozen=True)

@@ -16,16 +16,14 @@ from pipeline.resumable.ranks import assist, joined
 from pipeline.selection.evidence import Evidence
 from pipeline.selection.judged import measure_judged
 from pipeline.selection.pool import Pool
-from pipeline.selection.short_training import Material, train_shortly
+from pipeline.selection.short_training import Material, train_shortly, trial_skeleton
 from pipeline.selection.sources import Sources, measure_alpha, measure_size, measure_zero_cost
 from pipeline.selection.trials import Ledger, TrainingBudget, gather_evidence, run_trial
 from pipeline.space.genotype import Genotype
-from pipeline.space.skeleton import Skeleton
 from pipeline.stages.context import Context
 
 _IMAGES = 32  # that zero-cost proxies look at
 _MOST_TRIALS = 200
-_FEWEST_CELLS = 5  # in a shallower network cells hardly differ
 
 
 def make_sources(context: Context, scores: Scores | None) -> Sources:
@@ -34,7 +32,7 @@ def make_sources(context: Context, scores: Scores | None) -> Sources:
     images = next(material.training()).images[:_IMAGES]
     measures = [
         measure_size(context.target_skeleton),
-        measure_zero_cost(_judged_skeleton(context), images, context.config.compute.seed),
+        measure_zero_cost(trial_skeleton(context.search_skeleton), images, context.config.compute.seed),
     ]
     if scores is not None:
         measures.insert(0, measure_alpha(scores))
@@ -42,11 +40,6 @@ def make_sources(context: Context, scores: Scores | None) -> Sources:
         judged = measure_judged(context.read(JudgedNetworks))
         measures += [judged] if judged is not None else []
     return Sources(measures)
-
-
-def _judged_skeleton(context: Context) -> Skeleton:
-    """The layout in which single networks are looked at and trained: the search's, with a few cells at least."""
-    return replace(context.search_skeleton, cells=max(context.search_skeleton.cells, _FEWEST_CELLS))
 
 
 def alpha_scores(context: Context, found: Alphas) -> Scores:
@@ -80,7 +73,7 @@ def judge(context: Context, pool: Pool, sources: Sources, ledger_path: Path) -> 
     settings, material = context.config.discretize, make_material(context)
     identity = hash_of(
         {
-            "skeleton": str(_judged_skeleton(context)),
+            "skeleton": str(trial_skeleton(context.search_skeleton)),
             "steps": settings.evidence_steps,
             "minutes": settings.evidence_minutes,
             "data": context.data.data_hash,
@@ -111,6 +104,6 @@ def assist_judgement(context: Context) -> None:
 
 
 def _short_training(context: Context, device: torch.device) -> Callable[[Genotype], float]:
-    skeleton, steps = _judged_skeleton(context), context.config.discretize.evidence_steps
+    skeleton, steps = trial_skeleton(context.search_skeleton), context.config.discretize.evidence_steps
     material = replace(make_material(context), device=device)
     return lambda genotype: train_shortly(skeleton, genotype, material, steps)

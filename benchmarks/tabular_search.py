@@ -1,4 +1,4 @@
-"""The searches behind benchmarks.nasbench201: one per method and seed, within CPU minutes, kept on disk.
+"""The searches behind benchmarks.tabular: one per method and seed, within CPU minutes, kept on disk.
 
 They run as the product's do: at the defaults, with a latency-scaled softmax and a budget on a device of the table.
 """
@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-from benchmarks.nasbench201_tables import SPACE
 from pipeline.artifacts.alphas import Alphas
 from pipeline.artifacts.judged_networks import JudgedNetworks
 from pipeline.budget.integer_programme import Scores
@@ -25,6 +24,7 @@ from pipeline.search.engine import Search
 from pipeline.search.loop import SearchFiles, run_search
 from pipeline.search.objective import Constraint
 from pipeline.selection.short_training import Material
+from pipeline.space.cells import Space
 from pipeline.space.genotype import Genotype
 from pipeline.space.score import argmax_genotype, relative_prices
 from pipeline.space.skeleton import Skeleton
@@ -61,8 +61,9 @@ VARIANTS = {
 
 @dataclass(frozen=True)
 class Labor:
-    """What a search works with: images, the supernet's size, minutes, and a budget on a device."""
+    """What a search works with: space, images, the supernet's size, minutes, and a budget on a device."""
 
+    space: Space
     images: Path
     cells: int
     channels: int
@@ -73,7 +74,7 @@ class Labor:
 
     @property
     def skeleton(self) -> Skeleton:
-        return Skeleton(SPACE.name, self.cells, self.channels, self.resolution, 10)
+        return Skeleton(self.space.name, self.cells, self.channels, self.resolution, 10)
 
     @property
     def batch_size(self) -> int:
@@ -99,7 +100,7 @@ class Found(NamedTuple):
     minutes: float
 
     def scores(self) -> Scores:
-        pairs = zip(SPACE.kinds, self.alphas.scores(), strict=True)
+        pairs = zip(self.alphas.space.kinds, self.alphas.scores(), strict=True)
         return {kind.name: score.double().numpy() for kind, score in pairs}
 
 
@@ -117,19 +118,23 @@ def run_search_once(labor: Labor, variant: Variant, seed: int) -> Found:
         started = time.process_time()
         result = run_search(search, files, f"{labor.minutes}-{epochs}", checkpoint_seconds=60.0)
         constraint = search.constraint
-        found = Alphas(SPACE, constraint.scale, tuple(result.alphas), constraint.prices, tuple(result.unpenalized))
+        found = Alphas(
+            labor.space, constraint.scale, tuple(result.alphas), constraint.prices, tuple(result.unpenalized)
+        )
         found.write(alphas)
         search.judged_networks().write(folder / "judged.safetensors")
         minutes = (time.process_time() - started) / 60
         write_json(facts, {"epochs": epochs, "minutes": minutes, "stopped_early": result.stopped_early})
     found, taken = Alphas.read(alphas), read_json(facts)
     judged = JudgedNetworks.read(folder / "judged.safetensors")
-    return Found(found, judged, argmax_genotype(SPACE, found.scores()), int(taken["epochs"]), float(taken["minutes"]))
+    return Found(
+        found, judged, argmax_genotype(labor.space, found.scores()), int(taken["epochs"]), float(taken["minutes"])
+    )
 
 
 def _make_search(labor: Labor, variant: Variant, seed: int, epochs: int, warmup_share: float | None = None) -> Search:
     costs, product = labor.limit.costs, SearchConfig()
-    constraint = Constraint(SPACE, (labor.limit,), tuple(relative_prices(SPACE, costs)), product.scale)
+    constraint = Constraint(labor.space, (labor.limit,), tuple(relative_prices(labor.space, costs)), product.scale)
     chosen: dict[str, Any] = {
         "method": DEFAULT.method if variant.method == NOISE else variant.method,
         "inner_steps": variant.inner_steps,

@@ -1,0 +1,299 @@
+"""Choosing among networks whose accuracies are known: what each way of choosing finds under budgets, in any space.
+
+The product selects by predicted latencies; up to 10 chosen networks are looked up as the certificate's measurement.
+Regret = the best accuracy within the budget − the one found. Beside it: a random network that fits, the largest one.
+"""
+
+import argparse
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.tabular_search import NOISE, VARIANTS, Found, Labor, run_search_once
+from pipeline.budget.integer_programme import Scores
+from pipeline.budget.limits import Limit
+from pipeline.budget.targets import Demands, Predicts, make_targets
+from pipeline.config import DiscretizeConfig
+from pipeline.latency.budget_rule import Measured
+from pipeline.selection.budgets import Rules, best_seeker, select
+from pipeline.selection.chooser import Chooser
+from pipeline.selection.evidence import tau_of
+from pipeline.selection.evolution import Evolution
+from pipeline.selection.judged import measure_judged
+from pipeline.selection.pool import Pool, feasible_networks
+from pipeline.selection.short_training import train_shortly, trial_skeleton
+from pipeline.selection.sources import Measure, Sources, measure_alpha, measure_size, measure_zero_cost
+from pipeline.selection.trials import Ledger, TrainingBudget, gather_evidence
+from pipeline.selection.verdict import Exploration, conclude
+from pipeline.space.cells import Space
+from pipeline.space.costs import Costs, mac_costs
+from pipeline.space.genotype import Genotype
+from pipeline.space.skeleton import Skeleton
+from pipeline.space.spaces import space_named
+
+SHARED = Path(__file__).parents[2] / "shared" / "data"
+WAYS = ("alpha", "random alpha", "evidence without search", "evidence")
+MAX_LOOKUPS, POOL = 10, 96
+
+Array = NDArray[np.float64]
+
+
+class Predicted(NamedTuple):
+    """A predicted latency and the range it lies in."""
+
+    ms: float
+    low_ms: float
+    high_ms: float
+
+
+class FittedDevice(NamedTuple):
+    """A device that is known as a sum over choices, off by the share `error` at most."""
+
+    fitted: Costs
+    error: float
+
+    def predict(self, genotype: Genotype) -> Predicted:
+        ms = self.fitted.of(genotype)
+        return Predicted(ms, ms * (1 - self.error), ms * (1 + self.error))
+
+    def costs(self) -> Costs:
+        return self.fitted
+
+    def least_costs(self) -> Costs:
+        return self.fitted
+
+    def limit_ms(self, budget_ms: float, percentile: int) -> float:
+        return budget_ms
+
+
+class Device(NamedTuple):
+    """What every network takes on one device, how that is predicted, and the budgets asked there."""
+
+    name: str
+    latencies: Array
+    predictor: Predicts
+    budgets_ms: Sequence[float]
+
+
+class Table(NamedTuple):
+    """All networks of a space, what they reach, and on which devices they are wanted."""
+
+    target: Skeleton
+    networks: Sequence[Genotype]
+    accuracy: Array
+    devices: Sequence[Device]
+
+    @property
+    def space(self) -> Space:
+        return space_named(self.target.space)
+
+
+class Case(NamedTuple):
+    """One budget on one device."""
+
+    device: str
+    accuracy: float
+    regret: float
+    first_over: bool
+    over: bool
+    lookups: int
+    random_regret: float
+    biggest_regret: float
+
+
+class Lookups:
+    """The certificate's measurements, from the table; at most MAX_LOOKUPS different networks."""
+
+    def __init__(self, places: dict[str, int], latencies: Array) -> None:
+        self._places, self._latencies, self.asked = places, latencies, dict[int, float]()
+
+    def measure(self, skeleton: Skeleton, genotype: Genotype) -> Measured:
+        place = self._places[_name(genotype)]
+        if place not in self.asked and len(self.asked) >= MAX_LOOKUPS:
+            return Measured(np.inf, np.inf, np.inf, 0.0)  # no more look-ups: it does not count as fitting
+        ms = self.asked.setdefault(place, float(self._latencies[place]))
+        return Measured(ms, ms, ms, 0.0)
+
+
+class Way(NamedTuple):
+    """A way to choose: scores of choices, and an evolution by scores of whole networks."""
+
+    title: str
+    scores: Scores
+    evolution: Evolution | None = None
+
+
+class Contest:
+    """The ways of choosing on one table, each under every budget of every device."""
+
+    def __init__(self, table: Table, labor: Labor, options: argparse.Namespace) -> None:
+        self.table, self.labor, self.options = table, labor, options
+        self._places = {_name(network): place for place, network in enumerate(table.networks)}
+        macs = mac_costs(table.target)
+        self._macs = np.array([macs.of(network) for network in table.networks])
+
+    def report(self) -> Iterator[str]:
+        """A table for every seed and way; τ is that of sums over choices, on the half chosen on and the other."""
+        networks, reached = self.table.networks, self.table.accuracy
+        seen = np.isin(
+            np.arange(len(networks)), np.random.default_rng(3).permutation(len(networks))[: len(reached) // 2]
+        )
+        for seed in self.options.seeds:
+            for way in self._ways(seed):
+                start = time.process_time()
+                cases = list(self.select_everywhere(way))
+                minutes = (time.process_time() - start) / 60
+                costs = Costs(0.0, way.scores)
+                sums = np.array([costs.of(network) for network in networks])
+                taus = ", ".join(f"{tau_of(sums[half], reached[half]):.2f}" for half in (seen, ~seen))
+                yield ""
+                yield from _tabulate(f"{way.title}, seed {seed}, {minutes:.0f} min, tau of sums {taus}", cases)
+
+    def select_everywhere(self, way: Way) -> Iterator[Case]:
+        """Every device and budget, and at the end one case without a limit."""
+        for device in self.table.devices:
+            for budget_ms in device.budgets_ms:
+                yield self._select(device, way, budget_ms)
+        yield self._select(device._replace(name="unlimited"), way, 10 * device.latencies.max())
+
+    def _select(self, device: Device, way: Way, budget_ms: float) -> Case:
+        """Select under one budget as the product does."""
+        targets = make_targets([self.table.target], lambda _: device.predictor)
+        chooser = Chooser(self.table.space, way.scores, targets, score_share=0.0)
+        lookups, demands = Lookups(self._places, device.latencies), Demands(budget_ms, 50)
+        rules = Rules(max_rounds=self.options.rounds, max_noise_floor=0.05, evolution=way.evolution)
+        outcome = select(chooser, best_seeker(chooser, demands), demands, lookups.measure, rules)
+        found, accuracy = self._places[_name(outcome.chosen.genotype)], self.table.accuracy
+        feasible = np.flatnonzero(device.latencies <= budget_ms)
+        best, macs = float(accuracy[feasible].max()), self._macs[feasible]
+        return Case(
+            device.name,
+            float(accuracy[found]),
+            best - float(accuracy[found]),
+            next(iter(lookups.asked.values())) > budget_ms,
+            bool(device.latencies[found] > budget_ms),
+            len(lookups.asked),
+            best - float(accuracy[feasible].mean()),
+            best - float(accuracy[feasible][macs >= macs.max() * (1 - 1e-9)].mean()),
+        )
+
+    def _ways(self, seed: int) -> Iterator[Way]:
+        for name in self.options.variants.split(","):
+            found = run_search_once(self.labor, VARIANTS[name], seed)
+            print(f"\n{name}, seed {seed}: {found.epochs} epochs, {found.minutes:.1f} CPU minutes")
+            for title in self.options.ways.split(",") if self.options.ways else WAYS:
+                yield self._way(title, seed, found)._replace(title=f"{name}: {title}")
+
+    def _way(self, title: str, seed: int, found: Found) -> Way:
+        if title == "alpha":
+            return Way(title, found.scores())
+        if title == "random alpha":
+            generator = np.random.default_rng(seed)
+            return Way(title, {kind: generator.normal(size=score.shape) for kind, score in found.scores().items()})
+        return self._weigh_evidence(title, seed, found if title == "evidence" else None)
+
+    def _weigh_evidence(self, title: str, seed: int, found: Found | None) -> Way:
+        """As `pipeline discretize` judges for the first device's budgets: a pool, short trainings, what follows."""
+        options, labor = self.options, self.labor
+        material, trained = labor.material(seed), trial_skeleton(labor.skeleton)
+        images = next(material.training()).images[:32]
+        measures: list[Measure] = [measure_size(self.table.target), measure_zero_cost(trained, images, seed)]
+        if found is not None:
+            judged = measure_judged(found.judged)
+            measures = [measure_alpha(found.scores()), *measures, *([judged] if judged else [])]
+        sources, pool = Sources(measures), self._pool(seed)
+        ledger = Ledger(
+            labor.work / f"{title.replace(' ', '-')}-{options.evidence_minutes:g}min-seed{seed}.jsonl",
+            f"{trained}-{options.evidence_steps}-{options.evidence_minutes}-{labor.limit.at_most}",
+            lambda one: train_shortly(trained, one, material, options.evidence_steps),
+            clock=time.process_time,
+        )
+        evidence = gather_evidence(pool, sources, ledger, TrainingBudget(options.evidence_minutes, 200))
+        ledger.close()
+        verdict = conclude(evidence, sources, pool, found and found.scores(), Exploration(options.evaluations, seed))
+        for row in verdict.standings:
+            print(f"- {row.source}: {row.tau:+.2f} ({row.low:+.2f} … {row.high:+.2f}), weight {row.weight}")
+        predicted = evidence.predict(sources.look(self._sample())).mean
+        print(f"- with the truth, over {len(predicted)} networks: {tau_of(predicted, self._sampled_accuracy()):+.2f}")
+        return Way(title, verdict.scores, verdict.evolution)
+
+    def _pool(self, seed: int) -> Pool:
+        device = self.table.devices[0]
+        limits = [Limit("budget_ms", device.predictor.costs(), budget_ms, "ms") for budget_ms in device.budgets_ms]
+        each = -(-POOL // len(limits))
+        found = [one for limit in limits for one in feasible_networks(self.table.space, (limit,), each, seed)]
+        return Pool(self.table.space, tuple({str(one.record()): one for one in found}.values()), (limits[-1],))
+
+    def _drawn(self) -> NDArray[np.intp]:
+        drawn: NDArray[np.intp] = np.random.default_rng(7).permutation(len(self.table.networks))[:300]
+        return drawn
+
+    def _sample(self) -> list[Genotype]:
+        return [self.table.networks[place] for place in self._drawn()]
+
+    def _sampled_accuracy(self) -> Array:
+        return self.table.accuracy[self._drawn()]
+
+
+def _name(genotype: Genotype) -> str:
+    """The same for genotypes of one network."""
+    return str(genotype.canonical().record())
+
+
+def _tabulate(title: str, cases: Sequence[Case]) -> Iterator[str]:
+    """Mean regrets, by device and over all."""
+    yield f"| {title} | regret | largest | first choice over | over after certificate | look-ups | random | biggest |"
+    yield "|---|---|---|---|---|---|---|---|"
+    *limited, unlimited = cases
+    for name in [*dict.fromkeys(case.device for case in limited), "all"]:
+        rows = [case for case in limited if name in ("all", case.device)]
+        yield (
+            f"| {name} | {np.mean([c.regret for c in rows]):.2f} | {max(c.regret for c in rows):.2f} "
+            f"| {sum(c.first_over for c in rows)}/{len(rows)} | {sum(c.over for c in rows)}/{len(rows)} "
+            f"| {np.mean([c.lookups for c in rows]):.1f} | {np.mean([c.random_regret for c in rows]):.2f} "
+            f"| {np.mean([c.biggest_regret for c in rows]):.2f} |"
+        )
+    yield f"\nWithout a limit: {unlimited.accuracy:.2f}."
+
+
+def numbers(text: str) -> list[int]:
+    """A list of numbers from the command line."""
+    return [int(part) for part in text.split(",")]
+
+
+def add_arguments(parser: argparse.ArgumentParser, work: str, cells: int) -> None:
+    """What the benchmarks on tables share."""
+    product = DiscretizeConfig()
+    parser.add_argument("--images", type=Path, default=SHARED / "cifar10" / "cifar10_subset.npz")
+    parser.add_argument("--seeds", type=numbers, default=[0])
+    parser.add_argument("--variants", default="default", help=f"{', '.join(VARIANTS)} ({NOISE}: the search's null)")
+    parser.add_argument("--ways", default="", help=f"{', '.join(WAYS)}; all if empty")
+    parser.add_argument("--cells", type=int, default=cells, help="cells of the supernet")
+    parser.add_argument("--channels", type=int, default=8, help="channels of the supernet")
+    parser.add_argument("--resolution", type=int, default=16, help="of the images in searches and short trainings")
+    parser.add_argument("--minutes", type=float, default=15.0, help="CPU minutes of one search")
+    parser.add_argument("--rounds", type=int, default=product.max_rounds)
+    parser.add_argument("--evidence-minutes", type=float, default=product.evidence_minutes)
+    parser.add_argument("--evidence-steps", type=int, default=product.evidence_steps)
+    parser.add_argument("--evaluations", type=int, default=product.evaluations)
+    parser.add_argument("--work", type=Path, default=Path("runs/benchmarks") / work)
+
+
+def run_contest(table: Table, limit: Limit, options: argparse.Namespace) -> None:
+    """Print the tables as markdown; searches go by `limit`."""
+    labor = Labor(
+        table.space,
+        options.images,
+        options.cells,
+        options.channels,
+        options.resolution,
+        options.minutes,
+        options.work,
+        limit,
+    )
+    for line in Contest(table, labor, options).report():
+        print(line, flush=True)
