@@ -165,6 +165,9 @@ class SearchConfig(Section):
     paths: Literal["fair", "mixture"] = "fair"
     """fair: a weight step trains one network, an architecture step judges a group that has each operation once per
     edge; mixture: every step runs all operations, weighted (DARTS), three times dearer per weight step."""
+    judged_networks: Annotated[int, Field(ge=2, le=64)] = 64
+    """fair: most networks that an architecture step judges together; a whole group, as many as an edge has operations,
+    needs that much more memory than one of them."""
     products: Literal["exact", "finite_difference", "gauss_newton"] = "finite_difference"
     """Second derivatives by double backward (exact), by differences of gradients (half the cost, rough on ReLU), or
     with the Gauss-Newton matrix for the Hessian: never negative curvature, as dear as exact ones."""

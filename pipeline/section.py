@@ -52,8 +52,10 @@ def describe_range(field: FieldInfo) -> str:
     if not bounds:
         inner = get_args(field.annotation)
         return describe_range(FieldInfo.from_annotation(inner[0])) if len(inner) == 1 else ""
-    low = bounds["ge"] if "ge" in bounds else f"more than {bounds['gt']}"
-    return f"{low} to {bounds['le']}" if "le" in bounds else f"{low} to less than {bounds['lt']}"
+    high = f"at most {bounds['le']}" if "le" in bounds else f"less than {bounds['lt']}"
+    if "gt" in bounds:
+        return f"more than {bounds['gt']} and {high}"
+    return f"{bounds['ge']} to {high.removeprefix('at most ')}"
 
 
 def _show(bound: float) -> str:

@@ -13,7 +13,7 @@ from pipeline.data import Batch, ImageData
 from pipeline.data.normalization import Normalization
 from pipeline.resumable.ranks import average
 from pipeline.search.architecture import ArchitectureGradient, ArchitectureGradients, BatchPair, SearchDiverged
-from pipeline.search.expectation import draw_fair_group
+from pipeline.search.expectation import draw_fair_group, fair_size
 from pipeline.search.guards import ArchitectureReport, Gap, measure_gap, report_architecture
 from pipeline.search.losses import Losses
 from pipeline.search.methods import Progress, inner_steps
@@ -110,6 +110,7 @@ class Search:
         )
         self.total_steps = config.epochs * self.train.per_epoch
         self.inner_steps = inner_steps(config)
+        self._fair_size = fair_size(skeleton.space)
         self.warmup_epochs = int(config.warmup_share * config.epochs)
         alpha_steps = (self.total_steps - self.warmup_epochs * self.train.per_epoch) // self.inner_steps
         self.state: SearchState = start_state(config, supernet, compute.seed, alpha_steps)
@@ -149,24 +150,26 @@ class Search:
         if self.config.paths == "mixture":
             self.losses.draw_paths(self._detached(), (self.seed << 32) + self.state.step)
 
-    def _group(self, purpose: int, number: int) -> list[Genotype]:
-        """A fair group of networks, the same whenever it is asked for; empty where the search mixes."""
+    def _network(self, purpose: int, index: int) -> Genotype:
+        """A network of an endless row of fair groups, the same whenever it is asked for."""
+        number, place = divmod(index, self._fair_size)
+        return draw_fair_group(self.state.supernet.space, (self.seed, purpose, number))[place]
+
+    def _judged(self, alpha_step: int) -> list[Genotype]:
+        """The networks of an architecture step: the next ones in the row; none where the search mixes."""
         if self.config.paths == "mixture":
             return []
-        return draw_fair_group(self.state.supernet.space, (self.seed, purpose, number))
+        size = min(self.config.judged_networks, self._fair_size)
+        return [self._network(_JUDGED, size * alpha_step + place) for place in range(size)]
 
     def judged_networks(self) -> JudgedNetworks:
         """What was seen of single networks at every architecture step."""
-        groups = [self._group(_JUDGED, number) for number in range(len(self.state.network_losses))]
+        groups = [self._judged(number) for number in range(len(self.state.network_losses))]
         return JudgedNetworks(self.state.supernet.space, groups, self.state.network_losses)
 
     def _trained_network(self) -> list[Genotype]:
-        """The network whose turn it is in its group."""
-        size = len(self._group(_TRAINED, 0))
-        if not size:
-            return []
-        number, place = divmod(self.state.step, size)
-        return [self._group(_TRAINED, number)[place]]
+        """The network whose turn it is."""
+        return [] if self.config.paths == "mixture" else [self._network(_TRAINED, self.state.step)]
 
     def _weight_lr(self) -> float:
         low, high = self.config.weight_lr_min, self.config.weight_lr
@@ -200,7 +203,7 @@ class Search:
 
     def _step_architecture(self, train_batch: Batch, epoch: int, rate: float) -> StepReport:
         state, limits = self.state, self.constraint.limits
-        pair = BatchPair(train_batch, self._judging_batch(), self._group(_JUDGED, state.alpha_step))
+        pair = BatchPair(train_batch, self._judging_batch(), self._judged(state.alpha_step))
         progress = Progress(state.alpha_step, sum(state.losses) / len(state.losses))
         found = self.gradients.compute(pair, state.penalty, rate, progress)
         for alpha, plain, part, added in zip(
@@ -235,7 +238,7 @@ class Search:
         weights = edge_weights(detached, self.constraint.prices, self.constraint.scale)
         batches = min(self.validation.per_epoch, max(1, _GAP_IMAGES // self.config.batch_size))
         images = (self.losses.prepare(self.validation.fixed_batch(index)) for index in range(batches))
-        networks = self._group(_JUDGED, 0)
+        networks = self._judged(0)
         gap = measure_gap(state.supernet, weights, architecture.genotype, images, networks)
         objective = self.constraint.log_objective(gap.soft_loss, detached, self.config.penalty)
         if ended >= self.warmup_epochs and (state.best is None or objective < state.best.log_objective):
@@ -247,5 +250,5 @@ class Search:
         """The cosine of the indirect part with the reference's, at the present state."""
         self._draw_paths()
         train, validation = (self.losses.prepare(stream.fixed_batch(0)) for stream in (self.train, self.validation))
-        pair = BatchPair(train, validation, self._group(_JUDGED, 0))
+        pair = BatchPair(train, validation, self._judged(0))
         return self.gradients.check(pair, self._weight_lr())

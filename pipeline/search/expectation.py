@@ -6,8 +6,9 @@
 
 p_e is the latency-scaled softmax among the operations that pass something on. Networks come in *fair groups*: as many
 as there are such operations, and on every edge each operation is in one of them (FairNAS), so that all are trained and
-judged equally often whatever α says, and b, the mean of the group, is the mean of every edge. The weights then carry
-whole networks, like the one that is selected, where those of a mixture carry the sum of all operations.
+judged equally often whatever α says, and b, the mean of the group, is the mean of every edge. A step may also judge
+fewer, the next ones of an endless row of groups: b is their mean then. The weights carry whole networks, like the one
+that is selected, where those of a mixture carry the sum of all operations.
 """
 
 from collections.abc import Sequence
@@ -19,12 +20,17 @@ from torch import Tensor
 from pipeline.space.cells import CellKind, Gene, Space
 from pipeline.space.genotype import Genotype
 from pipeline.space.score import Scale, edge_logits, passing_logits
+from pipeline.space.spaces import space_named
+
+
+def fair_size(space: str) -> int:
+    """How many networks make a fair group: as many as an edge has operations that pass something on."""
+    return max(len(_passing(kind)) for kind in space_named(space).kinds)
 
 
 def draw_fair_group(space: Space, seed: Sequence[int]) -> list[Genotype]:
     """Networks with every operation but `none` once on every edge, as far as the edge is kept; inputs at random."""
-    generator = np.random.default_rng(seed)
-    size = max(len(_passing(kind)) for kind in space.kinds)
+    generator, size = np.random.default_rng(seed), fair_size(space.name)
     orders = {
         kind.name: [_shuffle_operations(_passing(kind), size, generator) for _ in kind.edges] for kind in space.kinds
     }

@@ -118,6 +118,16 @@ def test_fair_paths_train_one_network_at_a_time_and_judge_a_group(tmp_path: Path
     torch.testing.assert_close(losses.cross_entropy(validation, state.alphas, group[:1]), alone)
 
 
+def test_fewer_judged_networks_are_the_next_ones_in_the_row_of_groups(tmp_path: Path) -> None:
+    search = make_search(tmp_path, paths="fair", method="first-order", inner_steps=1, judged_networks=3)
+    for _ in range(4):
+        search.advance()
+    space, found = search.constraint.space, search.judged_networks()
+    row = [network for number in range(3) for network in draw_fair_group(space, (0, 1, number))]
+    assert found.groups == [row[0:3], row[3:6], row[6:9], row[9:12]]
+    assert [len(losses) for losses in found.losses] == [3] * 4
+
+
 def test_a_solve_that_misses_gives_way_to_the_first_order_gradient(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -214,7 +224,7 @@ def test_a_checkpoint_of_another_configuration_is_refused(tmp_path: Path) -> Non
 
 
 def test_divergence_halves_gamma_then_stops_with_the_best_architecture(tmp_path: Path) -> None:
-    search = make_search(tmp_path, gamma=1e12, neumann_terms=3)
+    search = make_search(tmp_path, gamma=100.0, neumann_terms=3)
     search.advance()
     with pytest.raises(SearchDiverged, match="5 times in a row"):
         search.advance()

@@ -242,7 +242,7 @@ def test_bad_input(tmp_path: Path) -> None:
     device = FakeDevice(lambda ms: ms)
     with pytest.raises(UserError, match="names 5 ms twice"):
         run_with(make_context(tmp_path, discretize={"budgets_ms": [5.0, 3.0, 5.0]}), device)
-    with pytest.raises(UserError, match="greater than 0"):
+    with pytest.raises(UserError, match="more than 0 and at most"):
         make_context(tmp_path, discretize={"budgets_ms": [-1.0]})
     context = make_context(tmp_path, target={"space": "nasbench201"})
     other = make_context(tmp_path)
