@@ -4,7 +4,7 @@ The docstring under a field is its only description: it becomes `--help` and the
 `essential` names what users touch, which `pipeline init` writes; all else has a default and appears with `--full`.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -32,6 +32,7 @@ from pipeline.section import (
     ThreadsOrZero,
     TrainingBatch,
 )
+from pipeline.teach_config import TeachConfig
 
 Method = Literal["idarts", "darts", "first-order", "t1t2", "cg", "reverse", "truncated", "bvfim"]
 Percentile = Literal[50, 95, 99]
@@ -286,6 +287,29 @@ class RetrainConfig(Section):
     """Augmentation of this training where it is not that of the search ([data] augment); empty takes the same."""
     genotype: Annotated[str, WITHOUT_EFFECT] = ""
     """A genotype file to train instead of the run's own, for transfer to other data; relative to pipeline.toml."""
+    start: Annotated[str, Field(pattern="^(random|supernet|run:.+)$")] = "random"
+    """Weights to start from: random, supernet (those of the search, where shapes agree), or run:NAME (those of another
+    run with the same genotype, trained on other data)."""
+    teacher: str = ""
+    """A larger network to learn from (knowledge distillation): timm:NAME, timm:NAME@FILE.safetensors (its weights in a
+    local file), FILE.onnx (such as exports/NAME/model.onnx), or weights.safetensors of another run; relative to
+    pipeline.toml. Empty for none. `pipeline teach` gives one of timm the classes of the data first."""
+    teacher_weight: Annotated[float, Field(gt=0.0, le=1.0, allow_inf_nan=False)] = 0.9
+    """Share of the loss that is the distance to the teacher's answers; the rest is that to the labels."""
+    temperature: Rate = 4.0
+    """What both networks' logits are divided by before they are compared; higher makes more of the classes that the
+    teacher holds for less likely."""
+    teacher_mean: Annotated[tuple[NonNegative, ...], Field(strict=False)] = ()
+    """Mean per channel by which the teacher's pixels (0 to 1) are normalized; empty takes what it states itself, and
+    leaves them as they are for an ONNX file."""
+    teacher_std: Annotated[tuple[Positive, ...], Field(strict=False)] = ()
+    """Standard deviation per channel, likewise."""
+
+    def effective(self) -> dict[str, Any]:
+        """Without a teacher, nothing else about one has an effect."""
+        settings = super().effective()
+        about = ("teacher_weight", "temperature", "teacher_mean", "teacher_std")
+        return settings if self.teacher else {key: value for key, value in settings.items() if key not in about}
 
 
 class ExportConfig(Section):
@@ -316,5 +340,6 @@ class Config(Section):
     search: SearchConfig = SearchConfig()
     discretize: DiscretizeConfig = DiscretizeConfig()
     retrain: RetrainConfig = RetrainConfig()
+    teach: TeachConfig = TeachConfig()
     autodo: AutodoConfig = AutodoConfig()
     export: ExportConfig = ExportConfig()

@@ -12,7 +12,7 @@ from pipeline.artifacts.fields import GenotypeField, Number, SkeletonField
 from pipeline.artifacts.tensors import pack, unpack
 from pipeline.space.network import Network
 
-_ENTRY = "trained"
+ENTRY = "trained"
 _AUXILIARY = "auxiliary."
 
 
@@ -50,12 +50,12 @@ class Trained(Typed):
         description = _Description(
             skeleton=network.skeleton, genotype=network.genotype, mean=self.mean, std=self.std, labels=self.labels
         )
-        return pack(network.state_dict(), {_ENTRY: json.dumps(description.record())})
+        return pack(network.state_dict(), {ENTRY: json.dumps(description.record())})
 
     @classmethod
     def _parse(cls, content: bytes) -> Self:
         tensors, facts = unpack(content)
-        found = _Description.from_record(json.loads(facts.get(_ENTRY, "null")))
+        found = _Description.from_record(json.loads(facts.get(ENTRY, "null")))
         network = Network(found.skeleton, found.genotype)
         weights = {name: value for name, value in tensors.items() if not name.startswith(_AUXILIARY)}
         try:

@@ -14,11 +14,16 @@ from pipeline.config import Augment, RetrainConfig
 from pipeline.data import ImageSet
 from pipeline.data.normalization import Normalization
 from pipeline.resumable.checkpoint import State
+from pipeline.training.teacher import Teacher
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a network is trained on, how, and where the traces go; `guide` is what `autodo` learns by."""
+    """What a network is trained on, how, and where the traces go; `guide` is what `autodo` learns by.
+
+    `section` is that of pipeline.toml which says how. `first_epoch` is called once in a process, on the writer, after
+    its first whole epoch.
+    """
 
     config: RetrainConfig
     train: ImageSet
@@ -36,6 +41,19 @@ class Job:
     clock: Callable[[], float] = time.monotonic
     autodo: AutodoConfig = field(default_factory=AutodoConfig)
     guide: ImageSet | None = None
+    teacher: Teacher | None = None
+    section: str = "retrain"
+    first_epoch: Callable[["FirstEpoch"], None] | None = None
+
+
+@dataclass(frozen=True)
+class FirstEpoch:
+    """The first epoch that a process has seen whole: its number from 1, its seconds, its training accuracy."""
+
+    epoch: int
+    epochs: int
+    seconds: float
+    train_top1: float
 
 
 @dataclass(frozen=True)

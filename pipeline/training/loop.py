@@ -20,8 +20,9 @@ from pipeline.resumable.checkpoint import State
 from pipeline.resumable.history import History
 from pipeline.resumable.interruption import Interruption
 from pipeline.resumable.ranks import average_, broadcast, is_writer, share_of, world
+from pipeline.training.distillation import make_distillation
 from pipeline.training.hyper_pass import HyperPass, make_learner
-from pipeline.training.job import Job, Outcome, Position
+from pipeline.training.job import FirstEpoch, Job, Outcome, Position
 from pipeline.training.keeper import Keeper, Restored
 from pipeline.training.measures import predict
 from pipeline.training.precision import Precision, choose_precision
@@ -77,10 +78,11 @@ class Trainer:
             self.steps_per_epoch,
             job.seed,
             make_learner(job),
+            make_distillation(job),
         )
         learner = self.stepper.learner
         self.hyper = None if learner is None else HyperPass(model, job, self.stepper, learner)
-        self.position = Position()
+        self.position, self._first_epoch = Position(), job.first_epoch
         if restored is not None:
             self._load(restored)
         self.history = stack.enter_context(
@@ -89,7 +91,7 @@ class Trainer:
         self._announce(resumed=restored is not None)
         self.bar = stack.enter_context(progress_bar()) if is_writer() else progress_bar()
         total = job.config.epochs * self.steps_per_epoch
-        self.task = self.bar.add_task("retrain", total=total, completed=self.position.step, note="")
+        self.task = self.bar.add_task(job.section, total=total, completed=self.position.step, note="")
 
     def _announce(self, resumed: bool) -> None:
         self.history.append(self.position.step, event="resumed" if resumed else "started")
@@ -106,13 +108,22 @@ class Trainer:
         """The rest of the epoch that the position is in."""
         if self.hyper is not None:
             self._learn_about_images(self.hyper)
-        started, start = self.job.clock(), self.position.step
+        started, start, whole = self.job.clock(), self.position.step, self.position.batch == 0
         self.model.set_drop_path(self._drop_path())
         for batch in self._batches():
             self._step(batch)
         elapsed_s = self.job.clock() - started
         images = (self.position.step - start) * self.share * world().size
+        top1 = self.position.top1_sum / self.steps_per_epoch
         self._end_epoch(images / elapsed_s if elapsed_s > 0 else None)
+        if whole:
+            self._tell(self.job.clock() - started, top1)
+
+    def _tell(self, seconds: float, train_top1: float) -> None:
+        """What the first whole epoch lets one expect, once."""
+        tell, self._first_epoch = self._first_epoch, None
+        if tell is not None and is_writer():
+            tell(FirstEpoch(self.position.epoch, self.job.config.epochs, seconds, train_top1))
 
     def _learn_about_images(self, hyper: HyperPass) -> None:
         """The rest of the hyper pass before the epoch, unless it is a plain one or λ is frozen."""
@@ -157,7 +168,7 @@ class Trainer:
         done = self.stepper.step(batch, at.step, stop=self.interruption.requested)
         if not math.isfinite(done.loss):
             reason = f"the loss of step {at.step + 1} in epoch {at.epoch + 1} is {done.loss}"
-            raise NotFiniteError(reason, "retrain", self.job.config.lr)
+            raise NotFiniteError(reason, self.job.section, self.job.config.lr)
         self.position = replace(
             at,
             step=at.step + 1,

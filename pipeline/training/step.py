@@ -21,6 +21,7 @@ from pipeline.data.normalization import Normalization
 from pipeline.errors import UserError
 from pipeline.resumable.ranks import average_, world
 from pipeline.space.network import Network
+from pipeline.training.distillation import Distillation
 from pipeline.training.precision import Precision
 from pipeline.training.recipe import make_average, make_loss, make_mixing, make_optimizer, make_schedule
 
@@ -60,7 +61,7 @@ def _last_linear(module: nn.Module) -> nn.Linear | None:
 class Stepped(NamedTuple):
     """What a step did, the same on all ranks; a loss that is not finite means that nothing was updated.
 
-    `head_loss` is that of the deployed head alone, which can be compared with a loss on other images.
+    `head_loss` is that of the deployed head on labels alone, which can be compared with a loss on other images.
     """
 
     loss: float
@@ -82,6 +83,7 @@ class Stepper:
         steps_per_epoch: int,
         seed: int,
         learner: Learner | None = None,
+        distillation: Distillation | None = None,
     ) -> None:
         self.module, self.config, self.normalize, self.precision, self.seed = (
             model.module, config, normalize, precision, seed,
@@ -91,6 +93,7 @@ class Stepper:
         self.schedule = make_schedule(config, self.optimizer, steps_per_epoch)
         self.loss, self.mix = make_loss(config), make_mixing(config, classes)
         self.average, self.learner = make_average(config, model.module), learner
+        self.distillation = distillation
         self.scaler = torch.amp.GradScaler(precision.device.type, enabled=precision.name == "float16")
         self.rate_scale = 1.0
 
@@ -132,10 +135,13 @@ class Stepper:
     def _backward(self, batch: Batch, share: float) -> Tensor:
         mixed = self.mix(batch.images, batch.labels)
         with self.precision.autocast():
+            answers = None if self.distillation is None else self.distillation.answers(mixed.images, batch.indices)
             outputs = self.forward(self.normalize(mixed.images))
-            total = head = self._loss(outputs.logits, mixed.labels, batch.indices)
+            head = self._loss(outputs.logits, mixed.labels, batch.indices)
+            total = self._distilled(head, outputs.logits, answers)
             if outputs.auxiliary is not None:
-                total = head + self.config.auxiliary * self._loss(outputs.auxiliary, mixed.labels, batch.indices)
+                side = self._loss(outputs.auxiliary, mixed.labels, batch.indices)
+                total = total + self.config.auxiliary * self._distilled(side, outputs.auxiliary, answers)
         self.scaler.scale(total * share).backward()  # type: ignore[no-untyped-call]
         right = (outputs.logits.detach().argmax(1) == batch.labels).float().mean()
         return torch.stack([total.detach().float(), right, head.detach().float()])
@@ -145,6 +151,11 @@ class Stepper:
             return self.learner.loss(logits, labels, indices)
         loss: Tensor = self.loss(logits, labels)
         return loss
+
+    def _distilled(self, label_loss: Tensor, logits: Tensor, answers: Tensor | None) -> Tensor:
+        if self.distillation is None or answers is None:
+            return label_loss
+        return self.distillation.loss(label_loss, logits, answers)
 
     def _agree(self, figures: Tensor, stop: bool) -> Stepped:
         """Average over ranks, in one message, all that must be the same: gradients, BatchNorm statistics, figures."""

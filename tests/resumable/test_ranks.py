@@ -21,8 +21,8 @@ from pipeline.resumable import ranks as distributed
 from pipeline.space.network import Network
 from pipeline.training.loop import train
 from pipeline.training.step import model_of, plain_model
-from tests.training.material import autodo_job, make_job, make_mlp, make_network
-from tests.training.worker import losses
+from tests.training.material import autodo_job, make_job, make_mlp, make_network, taught_job
+from tests.training.worker import TAUGHT, losses
 
 ROOT = Path(__file__).parents[2]
 
@@ -112,6 +112,17 @@ def test_two_ranks_learn_about_images_what_one_process_does(tmp_path: Path) -> N
     assert float((alone.weights - 1).abs().max()) > 0.05  # something was learned
     for name, wanted in (("weights", alone.weights), ("labels", alone.labels), ("early", alone.early_losses)):
         assert torch.allclose(first[name], wanted, rtol=1e-4, atol=1e-4), name
+
+
+def test_two_ranks_learn_from_a_teacher_what_one_process_does(tmp_path: Path) -> None:
+    """To the bit, whether the teacher is asked at every step or the ranks have shared out its answers."""
+    assert [code for code, _ in run_two("taught", tmp_path)] == [0, 0]
+    for name, settings in TAUGHT.items():
+        network = make_network()
+        train(model_of(network), taught_job(tmp_path / "alone" / name, accumulate=2, **settings))
+        first, second = (load_file(tmp_path / f"{name}{rank}.safetensors") for rank in range(2))
+        assert all(torch.equal(first[key], second[key]) for key in first)
+        assert all(torch.equal(first[key], value) for key, value in network.named_parameters()), name
 
 
 def test_a_batch_that_does_not_divide_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

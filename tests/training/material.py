@@ -1,11 +1,12 @@
 """A training small enough for tests: a narrow network on 8-pixel digits."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from pipeline.autodo_config import AutodoConfig
 from pipeline.config import DataConfig, RetrainConfig
@@ -16,10 +17,12 @@ from pipeline.space.network import Network
 from pipeline.space.skeleton import Skeleton
 from pipeline.training.job import Job
 from pipeline.training.step import seed_all
+from pipeline.training.teacher import Teacher, TeacherInput
 from tests.conftest import DARTS_V2_RECORD
 
 CPU = torch.device("cpu")
 SKELETON = Skeleton("darts", 3, 4, 8, 10, 1)
+SOFT: dict[str, Any] = {"teacher": "any", "teacher_weight": 0.7, "temperature": 3.0}
 
 
 def digits() -> ImageData:
@@ -80,3 +83,13 @@ def autodo_job(folder: Path, images: int = 256, flipped: int = 0, **settings: An
         guide=replace(data.validation, indices=data.validation.indices[:200]),
         autodo=AutodoConfig(learn="weights+labels", guide_share=0.5, start_epoch=1, batch_size=64),
     )
+
+
+def make_teacher(run: Callable[[Tensor], Tensor] | None = None) -> Teacher:
+    torch.manual_seed(9)
+    network = nn.Sequential(nn.Flatten(), nn.Linear(64, 10)).eval()
+    return Teacher("any", "0" * 64, TeacherInput([0.3], [0.2], CPU, False, 8), run or network)
+
+
+def taught_job(folder: Path, **settings: Any) -> Job:
+    return replace(make_job(folder, **{**SOFT, **settings}), teacher=make_teacher())

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import save_file
@@ -17,7 +18,7 @@ from pipeline.resumable.ranks import assist, average, broadcast, joined, share_o
 from pipeline.training import keeper
 from pipeline.training.loop import copied, train
 from pipeline.training.step import Model, Outputs, model_of, plain_model
-from tests.training.material import CPU, autodo_job, make_job, make_mlp, make_network
+from tests.training.material import CPU, autodo_job, make_job, make_mlp, make_network, taught_job
 
 
 def run_average(folder: Path) -> None:
@@ -95,6 +96,19 @@ def run_autodo(folder: Path) -> None:
     save_file({**found, **copied(outcome.last)}, folder / f"rank{world().rank}.safetensors")
 
 
+def run_taught(folder: Path) -> None:
+    """Trainings with a teacher that is asked at every step, and with answers that are kept."""
+    for name, settings in TAUGHT.items():
+        outcome = train(model_of(make_network()), taught_job(folder / name, **settings))
+        save_file(copied(outcome.last), folder / f"{name}{world().rank}.safetensors")
+
+
+TAUGHT: dict[str, dict[str, Any]] = {
+    "asked": {"epochs": 1, "mixup": 0.2, "augment": "none"},
+    "cached": {"epochs": 1, "augment": "none", "images": 300},
+}
+
+
 def run_slowly(folder: Path) -> None:
     """A training that saves after every step, to be killed."""
     keeper._LARGEST_SHARE = 1e9
@@ -107,7 +121,13 @@ def run_both(folder: Path) -> None:
     run_training(folder)
 
 
-CASES = {"both": run_both, "slowly": run_slowly, "death": run_until_one_dies, "autodo": run_autodo}
+CASES = {
+    "both": run_both,
+    "slowly": run_slowly,
+    "death": run_until_one_dies,
+    "autodo": run_autodo,
+    "taught": run_taught,
+}
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
