@@ -66,6 +66,7 @@ class RunDir:
     suspect_sheet = _Place("runs/{name}/retrain/{budget}suspects.png")
     weight_picture = _Place("runs/{name}/retrain/{budget}weights.png")
     mistakes = _Place("runs/{name}/retrain/{budget}mistakes.json")  # test images that the network is most wrong about
+    taught_teacher = _Place("runs/{name}/teach/weights.safetensors")
     comparison = _Place("runs/{name}/compare/{budget}comparison.json")
     part_times = _Place("runs/{name}/report/{budget}part_times.json")
     report = _Place("runs/{name}/report{suffix}.html")

@@ -39,6 +39,24 @@ class GuideImages(Artifact):
     name, optional = "guide", True
 
 
+class TeacherFile(Artifact):
+    """The file that the teacher of [retrain] comes from: what `pipeline teach` left, or what the setting names."""
+
+    name, optional = "teacher", True
+
+
+class TeacherBase(Artifact):
+    """The file that [retrain] teacher names, which `pipeline teach` starts from."""
+
+    name, optional = "teacher_base", True
+
+
+class StartWeights(Artifact):
+    """The weights that [retrain] start names."""
+
+    name, optional = "start_weights", True
+
+
 class SuspectSheet(Artifact):
     """suspects.png: the most suspicious images, with both labels."""
 

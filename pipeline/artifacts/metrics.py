@@ -1,7 +1,7 @@
 """metrics.json: how good the trained network is on the test images."""
 
 from pipeline.artifacts.document import Document, Part
-from pipeline.artifacts.fields import Count, NonNegative, Number, Share
+from pipeline.artifacts.fields import Count, NonNegative, Number, Sha256, Share
 
 
 class ClassAccuracy(Part):
@@ -30,6 +30,30 @@ class AutodoFigures(Part):
     holdout_gain: Number | None
 
 
+class TeacherFigures(Part):
+    """Whom the network learned from: its accuracy beside that of a linear probe, on images of `judged_on`.
+
+    `kept` says whether its answers were computed once instead of at every step.
+    """
+
+    name: str
+    sha256: Sha256
+    weight: Share
+    temperature: NonNegative
+    accuracy: Share
+    probe_accuracy: Share
+    images: Count
+    judged_on: str
+    kept: bool
+
+    def describe(self) -> str:
+        """One line for people."""
+        return (
+            f"{self.name}, right on {self.accuracy:.1%} of {self.images} images from {self.judged_on}; weight "
+            f"{self.weight:g}, temperature {self.temperature:g}"
+        )
+
+
 class Metrics(Document):
     """The one look at the test set, and how the weights came about."""
 
@@ -49,3 +73,5 @@ class Metrics(Document):
     precision: str
     processes: Count
     autodo: AutodoFigures | None = None
+    teacher: TeacherFigures | None = None
+    start: str = "random"

@@ -68,6 +68,7 @@ class ModelCard(Sealed, KnownLatency):
     file_mb: NonNegative
     contract: list[KeptClause]
     int8: Int8Trial | None
+    teacher: str = ""
     files: dict[str, Sha256]
 
     @classmethod

@@ -27,6 +27,7 @@ Table = Annotated[Path | None, setting("target", "table")]
 AllowMismatch = Annotated[bool | None, setting("target", "allow_mismatch", "--allow-mismatch")]
 Force = Annotated[bool, typer.Option("--force", help="Run it from the start, even if it is up to date.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Make finished work again without a question.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would run and how long; write nothing.")]
 ChosenBudget = Annotated[
     float | None, typer.Option("--budget-ms", help="Which of several budgets of `pipeline discretize` is meant.")
 ]

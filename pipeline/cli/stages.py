@@ -13,6 +13,7 @@ from pipeline.cli.options import (
     BudgetMs,
     ChosenBudget,
     ConfigFile,
+    DryRun,
     Flags,
     Force,
     FromKit,
@@ -84,7 +85,7 @@ def _say_next(run: RunDir, stage: str, config: Config) -> None:
 
     budget = f" --budget-ms {config.target.budget_ms:g}"
     following = {"profile": run.call("search") + budget, "search": run.call("discretize")}
-    following |= {"discretize": run.call("retrain"), "retrain": run.call("export")}
+    following |= {"discretize": run.call("retrain"), "teach": run.call("retrain"), "retrain": run.call("export")}
     if stage in following:
         say(f"next: pipeline {following[stage]}")
 
@@ -124,7 +125,7 @@ def search(
     allow_unvalidated: Annotated[bool | None, setting("search", "allow_unvalidated", "--allow-unvalidated")] = None,
     force: Force = False,
     yes: Yes = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would run and how long; write nothing.")] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Run the constrained architecture search."""
     flags = {
@@ -182,14 +183,26 @@ def retrain(
     learn: Annotated[str | None, setting("autodo", "learn")] = None,
     guide: Annotated[Path | None, setting("autodo", "guide")] = None,
     guide_share: Annotated[float | None, setting("autodo", "guide_share")] = None,
+    teacher: Annotated[str | None, setting("retrain", "teacher")] = None,
+    start: Annotated[str | None, setting("retrain", "start")] = None,
     audit: Annotated[bool, typer.Option("--audit", help="Only show labels that look wrong; no weights.")] = False,
     budget_ms: ChosenBudget = None,
     force: Force = False,
     yes: Yes = False,
+    dry_run: DryRun = False,
 ) -> None:
-    """Train the stacked network; learn about the training images on the way."""
-    flags: Flags = {"retrain": {"genotype": absolute(genotype), "epochs": epochs}, "data": {"path": absolute(data)}}
+    """Train the stacked network; learn from a teacher and about the training images on the way."""
+    from pipeline.training.teacher_source import absolute_source
+
+    own = {"genotype": absolute(genotype), "epochs": epochs, "teacher": absolute_source(teacher), "start": start}
+    flags: Flags = {"retrain": own, "data": {"path": absolute(data)}}
     flags["autodo"] = {"learn": learn, "guide": absolute(guide), "guide_share": guide_share}
+    if dry_run:
+        from pipeline.runner.opening import open_run
+        from pipeline.stages.retrain import preview
+
+        preview(open_run(config, run, flags, budget_ms))
+        return
     if audit:
         from pipeline.runner.execution import run_audit
         from pipeline.runner.opening import open_run
@@ -197,6 +210,22 @@ def retrain(
         run_audit(open_run(config, run, flags, budget_ms), force)
         return
     Command("retrain", config, run, flags, budget_ms, force=force, yes=yes).execute()
+
+
+@app.command()
+def teach(
+    config: ConfigFile = CONFIG_FILE,
+    run: RunName = DEFAULT_RUN,
+    teacher: Annotated[str | None, setting("retrain", "teacher")] = None,
+    epochs: Annotated[int | None, setting("teach", "epochs")] = None,
+    force: Force = False,
+    yes: Yes = False,
+) -> None:
+    """Fine-tune a network of timm on the data, for retrain to learn from."""
+    from pipeline.training.teacher_source import absolute_source
+
+    flags: Flags = {"retrain": {"teacher": absolute_source(teacher)}, "teach": {"epochs": epochs}}
+    Command("teach", config, run, flags, force=force, yes=yes).execute()
 
 
 @app.command()

@@ -47,6 +47,7 @@ class Order:
     int8: bool
     max_accuracy_loss: float
     measure: Measure
+    teacher: str = ""
 
 
 def assemble(order: Order) -> ModelCard:
@@ -57,7 +58,7 @@ def assemble(order: Order) -> ModelCard:
         int8 = _try_int8(order, export) if order.int8 else None
         write_text(folder / order.run.predict_script.name, predict_source())
         card = folder / order.run.model_card.name
-        make_card(owner_of(order.run), description, export, verdicts, int8).write(card)
+        make_card(owner_of(order.run), description, export, verdicts, int8, order.teacher).write(card)
         return ModelCard.read(card)
 
 

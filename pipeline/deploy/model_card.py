@@ -73,8 +73,9 @@ def make_card(
     export: Export,
     verdicts: Sequence[Verdict],
     int8: Int8Trial | None,
+    teacher: str = "",
 ) -> ModelCard:
-    """model.json."""
+    """model.json; a teacher has left no other trace than its line there."""
     return ModelCard(
         run=dict(owner),
         **description,
@@ -84,5 +85,6 @@ def make_card(
         file_mb=export.model_path.stat().st_size / 1e6,
         contract=[KeptClause(**verdict.record()) for verdict in verdicts],
         int8=int8,
+        teacher=teacher,
         files={path.name: sha256_of(path) for path in sorted(export.folder.iterdir())},
     )

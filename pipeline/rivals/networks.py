@@ -1,13 +1,12 @@
 """Rivals by name: any convolutional network of timm, or a plain stack of 3×3 convolutions, at any width."""
 
-import difflib
-
 import torch
 from torch import nn
 
 from pipeline.errors import UserError
 from pipeline.rivals.widths import Build, initialize, scaled, set_width, suit_small_images, try_out
 from pipeline.space.skeleton import Skeleton
+from pipeline.training.timm_network import near_names
 
 PLAIN, RANDOM = "plain", "random"
 _FULL_WIDTH = "_100"  # with which timm ends the names of networks that come in several widths
@@ -28,9 +27,7 @@ def _timm_name(name: str) -> str:
     for full in (name, f"{name}{_FULL_WIDTH}"):
         if timm.is_model(full):
             return full
-    near = difflib.get_close_matches(name, timm.list_models(), n=3, cutoff=0.5)
-    hint = f"did you mean {', '.join(near)}? " if near else ""
-    raise UserError(f"--rivals: timm knows no {name!r}; {hint}{PLAIN} and {RANDOM} are rivals too")
+    raise UserError(f"--rivals: timm knows no {name!r}; {near_names(name)}{PLAIN} and {RANDOM} are rivals too")
 
 
 def build_timm(name: str, width: float, skeleton: Skeleton) -> nn.Module:

@@ -1,16 +1,25 @@
 """Artifacts of a run: where they lie, what they hold, and whether they are what their makers left."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from pipeline.artifacts.artifact import Artifact
-from pipeline.artifacts.files import GivenGenotype, GuideImages, Images
+from pipeline.artifacts.files import GivenGenotype, GuideImages, Images, StartWeights, TeacherBase, TeacherFile
 from pipeline.artifacts.latency_table import LatencyTable
 from pipeline.artifacts.stage_record import StageRecord
 from pipeline.errors import UserError
 from pipeline.rundir import sha256_of
 from pipeline.stages import STAGES, Stage, stages_of
 from pipeline.stages.context import Context
+from pipeline.stages.named_files import start_file, teacher_base, teacher_file
 from pipeline.stages.tables import table_hash, table_path
+
+# files that a setting names, if it names any
+_NAMED: dict[type[Artifact], Callable[[Context], Path | None]] = {
+    TeacherFile: teacher_file,
+    TeacherBase: teacher_base,
+    StartWeights: start_file,
+}
 
 
 def path_of(context: Context, kind: type[Artifact]) -> Path:
@@ -21,6 +30,8 @@ def path_of(context: Context, kind: type[Artifact]) -> Path:
         return context.run.project / context.config.retrain.genotype
     if kind is GuideImages:
         return context.run.project / context.config.autodo.guide
+    if kind in _NAMED:
+        return _NAMED[kind](context) or context.run.project
     path: Path = getattr(context.run, kind.name)
     return path
 

@@ -13,7 +13,10 @@ from pipeline.artifacts.files import (
     Images,
     Int8Model,
     PredictScript,
+    StartWeights,
     SuspectSheet,
+    TeacherBase,
+    TeacherFile,
     WeightPicture,
 )
 from pipeline.artifacts.judged_networks import JudgedNetworks
@@ -26,8 +29,10 @@ from pipeline.artifacts.model_card import ModelCard
 from pipeline.artifacts.network import ChosenNetwork
 from pipeline.artifacts.selection import Selection
 from pipeline.artifacts.suspects import Suspects
+from pipeline.artifacts.taught import TaughtTeacher
 from pipeline.artifacts.trained import Trained
 from pipeline.config import Config
+from pipeline.teach_config import LIKE_RETRAIN
 
 
 @dataclass(frozen=True)
@@ -110,7 +115,7 @@ STAGES: tuple[Stage, ...] = (
     Stage(
         "retrain",
         ("data", "compute", "retrain", "autodo"),
-        (Images, GuideImages, ChosenNetwork),
+        (Images, GuideImages, ChosenNetwork, TeacherFile, StartWeights),
         (Trained, Metrics, Mistakes, LearnedImages, Suspects, SuspectSheet, WeightPicture),
         shared=True,
     ),
@@ -131,6 +136,14 @@ TRANSFER = Stage(
     part_of="retrain",
 )
 
+# only where it is asked for: it gives the teacher of [retrain] the classes of the data
+TEACH = Stage(
+    "teach",
+    ("data", "compute", "teach", "retrain.teacher", *(f"retrain.{name}" for name in LIKE_RETRAIN)),
+    (Images, TeacherBase),
+    (TaughtTeacher,),
+)
+
 
 def stages_of(config: Config) -> tuple[Stage, ...]:
     """The stages of a run in order."""
@@ -138,4 +151,4 @@ def stages_of(config: Config) -> tuple[Stage, ...]:
 
 
 def stage_named(name: str) -> Stage:
-    return next(stage for stage in STAGES if stage.name == name)
+    return next(stage for stage in (*STAGES, TEACH) if stage.name == name)

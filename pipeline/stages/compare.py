@@ -86,7 +86,8 @@ def compare_on(context: Context, order: Order, machine: TargetMachine) -> Compar
 def _make_job(context: Context, epochs: int) -> Job:
     """The recipe of [retrain] on all training images, without what only our networks have."""
     config, data = context.config, context.data
-    recipe = config.retrain.model_copy(update={"epochs": epochs, "auxiliary": 0.0, "drop_path": 0.0, "genotype": ""})
+    ours = {"auxiliary": 0.0, "drop_path": 0.0, "genotype": "", "teacher": "", "start": "random"}
+    recipe = config.retrain.model_copy(update={"epochs": epochs, **ours})
     folder = context.run.comparison.parent
     return Job(
         config=recipe,

@@ -100,6 +100,7 @@ def make_order(context: Context, measure: Measure) -> Order:
     settings, run, data = context.config.export, context.run, context.data
     chosen, trained = context.read(ChosenNetwork), context.read(Trained)
     certificate = context.read(Certificate).require_of(chosen)
+    metrics = context.read(Metrics)
     if not chosen.is_of(trained.network.skeleton, trained.network.genotype):
         raise UserError(f"{run.weights} holds another network than {run.genotype}; run `pipeline retrain` again")
     return Order(
@@ -109,12 +110,13 @@ def make_order(context: Context, measure: Measure) -> Order:
         labels=data.labels,
         train=data.train,
         test=data.test,
-        test_accuracy=context.read(Metrics).test_accuracy,
+        test_accuracy=metrics.test_accuracy,
         limits=_limits(context, certificate),
         uint8_input=settings.uint8_input,
         int8=settings.int8,
         max_accuracy_loss=settings.max_accuracy_loss,
         measure=measure,
+        teacher="" if metrics.teacher is None else metrics.teacher.describe(),
     )
 
 

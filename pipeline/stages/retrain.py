@@ -1,34 +1,40 @@
 """retrain: the chosen network trained on all training images, then tested once."""
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import torch
 
-from pipeline.artifacts.metrics import Metrics
+from pipeline.artifacts.metrics import Metrics, TeacherFigures
 from pipeline.artifacts.network import ChosenNetwork
 from pipeline.artifacts.trained import Trained
 from pipeline.autodo.conditions import check_memory, check_settings
 from pipeline.config import Config
 from pipeline.console import say
-from pipeline.data import ImageData, ImageSet
-from pipeline.data.guide import cut_guide, make_guide
+from pipeline.data import ImageData
 from pipeline.data.normalization import Normalization
-from pipeline.data.splits import cut
 from pipeline.errors import UserError
 from pipeline.resumable.checkpoint import hash_of
 from pipeline.resumable.history import publish_history
 from pipeline.resumable.ranks import is_writer, joined, wait_for_all, world
+from pipeline.rundir import sha256_of
 from pipeline.space.network import Network
 from pipeline.space.skeleton import Skeleton
 from pipeline.stages.context import Context
+from pipeline.stages.early_facts import EarlyFacts
+from pipeline.stages.named_files import start_file
+from pipeline.stages.parts import Parts, split_training
+from pipeline.stages.start_weights import set_start
 from pipeline.stages.suspects import forget_learned, summarize_learned, write_learned
+from pipeline.stages.teachers import judge, open_teacher
 from pipeline.training.job import Job, Outcome
 from pipeline.training.loop import train
 from pipeline.training.measures import Measures, measure, predict
 from pipeline.training.mistakes import find_mistakes
+from pipeline.training.preview import preview_training
 from pipeline.training.step import model_of, seed_all
+from pipeline.training.teacher import Teacher
 
 
 def run(context: Context) -> None:
@@ -41,17 +47,44 @@ def audit(context: Context) -> None:
     _train(context, _finish_audit)
 
 
-def _train(context: Context, finish: Callable[[Context, Network, Job, Outcome], None]) -> None:
+def preview(context: Context) -> None:
+    """`retrain --dry-run`: say what an epoch costs, with the teacher and without; write nothing."""
+    training = prepare(context, context.device)
+    say("timing a few small steps …")
+    for line in preview_training(model_of(training.network), training.job).lines():
+        say(line)
+    say(f"next: pipeline {context.run.call('retrain')}, with the same flags but --dry-run")
+
+
+class Training(NamedTuple):
+    """A network, the job that trains it, and what the two began with."""
+
+    network: Network
+    job: Job
+    start: str
+    teacher: TeacherFigures | None
+
+
+def _train(context: Context, finish: Callable[[Context, Training, Outcome], None]) -> None:
     with joined(context.device) as device:
         wait_for_all()
-        chosen = context.read(ChosenNetwork)
-        _check_data(context.data, chosen.skeleton)
-        network = make_network(context, chosen).to(device)
-        job = make_job(context, chosen, device)
-        outcome = train(model_of(network), job)
+        training = prepare(context, device)
+        outcome = train(model_of(training.network), training.job)
         if is_writer():
-            finish(context, network, job, outcome)
+            finish(context, training, outcome)
         wait_for_all()
+
+
+def prepare(context: Context, device: torch.device) -> Training:
+    """The network with its starting weights, and the job; a teacher has been judged."""
+    chosen = context.read(ChosenNetwork)
+    _check_data(context.data, chosen.skeleton)
+    job = make_job(context, chosen, device)
+    network = make_network(context, chosen)
+    start = set_start(context, network)
+    parts = Parts(job.train, job.guide, job.holdout)
+    figures = None if job.teacher is None else judge(job.teacher, parts, context)
+    return Training(network.to(device), job, start, figures)
 
 
 def _check_data(data: ImageData, skeleton: Skeleton) -> None:
@@ -81,9 +114,10 @@ def make_job(context: Context, chosen: ChosenNetwork, device: torch.device) -> J
     config, run = context.config, context.run
     if config.autodo.is_on:
         check_settings(config.autodo, config.retrain)
-    parts = _split_training(context)
+    parts = split_training(context)
     if config.autodo.is_on:
         _announce_memory(config, parts, context.data.classes)
+    teacher = open_teacher(context, device)
     return Job(
         config=config.retrain,
         train=parts.train,
@@ -97,13 +131,15 @@ def make_job(context: Context, chosen: ChosenNetwork, device: torch.device) -> J
         checkpoints=run.checkpoints("retrain"),
         history=run.checkpoints("retrain") / "history.jsonl",
         tensorboard=run.tensorboard("retrain"),
-        config_hash=hash_of(_identify(context, chosen)),
+        config_hash=hash_of(_identify(context, chosen, teacher)),
         autodo=config.autodo,
         guide=parts.guide,
+        teacher=teacher,
+        first_epoch=EarlyFacts(run.comparison),
     )
 
 
-def _identify(context: Context, chosen: ChosenNetwork) -> dict[str, Any]:
+def _identify(context: Context, chosen: ChosenNetwork, teacher: Teacher | None) -> dict[str, Any]:
     """All that the bits of a training depend on."""
     config = context.config
     identity = {
@@ -118,34 +154,15 @@ def _identify(context: Context, chosen: ChosenNetwork) -> dict[str, Any]:
     if config.autodo.is_on:
         identity["autodo"] = config.autodo.effective()
         identity["guide_hash"] = "" if context.guide is None else context.guide.fingerprint().sha256
+    if teacher is not None:
+        identity["teacher_hash"] = teacher.sha256
+    start = start_file(context)
+    if start is not None and start.is_file():
+        identity["start_hash"] = sha256_of(start)
     return identity
 
 
-class _Parts(NamedTuple):
-    """Disjoint; the holdout picks the epoch, the guide is what images are judged by."""
-
-    train: ImageSet
-    guide: ImageSet | None
-    holdout: ImageSet | None
-
-
-def _split_training(context: Context) -> _Parts:
-    """All training images, or some of each class kept aside."""
-    data, share = context.data, context.config.retrain.holdout_share
-    train_set, guide = data.train_all, None
-    if context.guide is not None:
-        guide = make_guide(context.guide, data)
-    elif context.config.autodo.is_on:
-        train_set, guide = cut_guide(data, context.config.autodo.guide_share)
-    if not share:
-        return _Parts(train_set, guide, None)
-    kept, taken = cut(train_set.indices, train_set.targets, share, data.seed)
-    if not len(taken):
-        raise UserError(f"[retrain] holdout_share = {share:g} leaves no image to judge by; raise it, or set 0")
-    return _Parts(replace(train_set, indices=kept), guide, replace(train_set, indices=taken))
-
-
-def _announce_memory(config: Config, parts: _Parts, classes: int) -> None:
+def _announce_memory(config: Config, parts: Parts, classes: int) -> None:
     needed = check_memory(config.autodo, len(parts.train), classes, parts.holdout is not None)
     say(
         f"learning {config.autodo.learn.replace('+', ', ')} of {len(parts.train):,} training images by "
@@ -154,16 +171,16 @@ def _announce_memory(config: Config, parts: _Parts, classes: int) -> None:
     )
 
 
-def _finish(context: Context, network: Network, job: Job, outcome: Outcome) -> None:
+def _finish(context: Context, training: Training, outcome: Outcome) -> None:
     """The one look at the test set, then weights and metrics together, then what nobody reads back."""
-    data, run = context.data, context.run
+    data, run, network, job = context.data, context.run, training.network, training.job
     trained = Trained(network, tuple(data.mean), tuple(data.std), data.labels)
     network.load_state_dict(outcome.deployed)
     answers = predict(network, data.test, job.normalize, job.workers)
     measures = measure(answers)
     context.write(find_mistakes(answers, data.test, data.labels))
     context.write(trained)
-    context.write(_describe(context, job, outcome, measures))
+    context.write(_describe(context, training, outcome, measures))
     last = run.weights.with_name("last.safetensors")
     if outcome.kind == "last":
         last.unlink(missing_ok=True)
@@ -181,16 +198,20 @@ def _finish(context: Context, network: Network, job: Job, outcome: Outcome) -> N
     )
 
 
-def _finish_audit(context: Context, network: Network, job: Job, outcome: Outcome) -> None:
+def _finish_audit(context: Context, training: Training, outcome: Outcome) -> None:
     if outcome.learned is not None:
         write_learned(context, outcome.learned)
     say(f"`pipeline retrain{context.run.flag}` goes on from here: it tests this network and writes its weights")
 
 
-def _describe(context: Context, job: Job, outcome: Outcome, measures: Measures) -> Metrics:
-    learned, figures = outcome.learned, measures.record(context.data.labels)
+def _describe(context: Context, training: Training, outcome: Outcome, measures: Measures) -> Metrics:
+    job, learned, figures = training.job, outcome.learned, measures.record(context.data.labels)
     if learned is not None:
         figures["autodo"] = summarize_learned(job, outcome, learned)
+    if training.teacher is not None:
+        figures["teacher"] = training.teacher
+    if context.config.retrain.start != "random":
+        figures["start"] = training.start
     return Metrics(
         **figures,
         weights=outcome.kind,

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from pipeline.artifacts.alphas import Alphas
-from pipeline.artifacts.files import GivenGenotype, GuideImages, Images
+from pipeline.artifacts.files import GivenGenotype, GuideImages, Images, StartWeights, TeacherBase, TeacherFile
 from pipeline.artifacts.stage_record import StageRecord
 from pipeline.artifacts.trained import Trained
 from pipeline.config import Config
@@ -19,7 +19,7 @@ from pipeline.runner import artifacts, execution
 from pipeline.runner.execution import run_all, run_stage
 from pipeline.runner.opening import open_run, remember_flags
 from pipeline.section import WITHOUT_EFFECT
-from pipeline.stages import STAGES, TRANSFER, Stage
+from pipeline.stages import STAGES, TEACH, TRANSFER, Stage
 from pipeline.stages.context import Context
 
 FIRST = Stage("search", ("search", "data", "compute.workers"), (Images,), (Alphas,), shared=True)
@@ -194,15 +194,16 @@ def test_a_budget_asked_for_now_beats_several_of_before(tmp_path: Path) -> None:
 
 
 def test_every_stage_depends_on_settings_that_exist_and_artifacts_that_are_made() -> None:
-    for stages in (STAGES, (TRANSFER, *STAGES[-2:])):
-        made = {Images, GivenGenotype, GuideImages}
+    given = {Images, GivenGenotype, GuideImages, TeacherFile, TeacherBase, StartWeights}
+    for stages in (STAGES, (TRANSFER, *STAGES[-2:]), (TEACH,)):
+        made = set(given)
         for stage in stages:
             assert set(stage.reads) <= made, stage.name
             made |= set(stage.writes)
             for name in stage.settings:
                 section, _, setting = name.partition(".")
                 assert not setting or setting in type(getattr(Config(), section)).model_fields, name
-    assert all(kind.maker == stage.name for stage in STAGES for kind in stage.writes)
+    assert all(kind.maker == stage.name for stage in (*STAGES, TEACH) for kind in stage.writes)
 
 
 def contents(folder: Path) -> dict[Path, bytes]:

@@ -11,15 +11,20 @@ import numpy as np
 import pytest
 
 from pipeline.artifacts.artifact import Artifact
-from pipeline.artifacts.files import GivenGenotype, Images
+from pipeline.artifacts.files import GivenGenotype, GuideImages, Images, TeacherFile
+from pipeline.artifacts.network import ChosenNetwork
+from pipeline.artifacts.trained import Trained
+from pipeline.autodo_config import AutodoConfig
 from pipeline.config_file import make_config
 from pipeline.rundir import RunDir
 from pipeline.runner import execution
 from pipeline.runner.artifacts import path_of
 from pipeline.runner.execution import changes_since, run_stage
-from pipeline.stages import STAGES, TRANSFER, Stage
+from pipeline.space.network import Network
+from pipeline.stages import STAGES, TEACH, TRANSFER, Stage
 from pipeline.stages.context import Context
 from tests.latency.fakes import FakeDevice
+from tests.stages.made_teachers import SMALLEST, write_timm
 
 SMALL = {
     "data": {"resolution": 8, "test_share": 0.8, "augment": "none"},
@@ -28,7 +33,8 @@ SMALL = {
     "profile": {"rounds": 1, "copies": 2, "calibration_networks": 3, "validate_networks": 0},
     "search": {"cells": 1, "channels": 4, "epochs": 1, "batch_size": 32, "allow_unvalidated": True},
     "discretize": {"evidence_minutes": 1e-6, "evidence_steps": 1, "evaluations": 4},
-    "retrain": {"epochs": 2, "precision": "float32", "auxiliary": 0.0, "drop_path": 0.0},
+    "retrain": {"epochs": 2, "precision": "float32", "auxiliary": 0.0, "drop_path": 0.0, "start": "run:other"},
+    "teach": {"epochs": 1, "resolution": 32},
     "autodo": {"learn": "weights+labels", "guide": "guide.npz", "start_epoch": 1},
 }
 
@@ -71,7 +77,11 @@ class Flow:
         return {*self.artifacts.difference(stage.reads, stage.writes), *self.others}
 
 
-KINDS = {kind for stage in (*STAGES, TRANSFER) for kind in (*stage.reads, *stage.writes)} - {Images}
+ALL = (*STAGES, TRANSFER, TEACH)
+KINDS = {kind for stage in ALL for kind in (*stage.reads, *stage.writes)} - {Images}
+# what retrain reads with a teacher, which excludes learning about images
+TAUGHT = replace(STAGES[3], reads=tuple(kind for kind in STAGES[3].reads if kind is not GuideImages))
+UNTAUGHT = replace(STAGES[3], reads=tuple(kind for kind in STAGES[3].reads if kind is not TeacherFile))
 
 
 def trace(context: Context, stage: Stage) -> Flow:
@@ -79,6 +89,8 @@ def trace(context: Context, stage: Stage) -> Flow:
     places = {path_of(context, kind): kind for kind in KINDS - {GivenGenotype}}
     if context.config.retrain.genotype:
         places[path_of(context, GivenGenotype)] = GivenGenotype
+    # one file may be an input of one stage and an output of another
+    places |= {path_of(context, kind): kind for kind in (*stage.reads, *stage.writes) if kind is not Images}
     module, found = execution._module(stage), set[Path]()
 
     def run(context: Context) -> None:
@@ -108,19 +120,45 @@ def flows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Flow]:
     other = replace(context, config=context.config.model_copy(update={"retrain": retrain}))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pipeline.latency.onnx_device.OnnxDevice", lambda *_: FakeDevice())
-        found = {stage.name: trace(context, stage) for stage in STAGES}
+        found = {}
+        for stage in STAGES:
+            if stage.name == "retrain":
+                train_elsewhere(context)
+            found[stage.name] = trace(context, stage)
         chosen.write_bytes(context.run.genotype.read_bytes())
-        return {**found, "transfer": trace(other, TRANSFER)}
+        found["transfer"] = trace(other, TRANSFER)
+        taught = with_teacher(context)
+        return {**found, "teach": trace(taught, TEACH), "taught": trace(taught, STAGES[3])}
 
 
-@pytest.mark.parametrize("stage", [*STAGES, TRANSFER], ids=lambda stage: stage.name)
-def test_a_stage_reads_what_it_declares(flows: dict[str, Flow], stage: Stage) -> None:
-    assert not flows[stage.name].undeclared(stage)
-    assert flows[stage.name].artifacts - set(stage.writes) == set(stage.reads) - {Images}
+def train_elsewhere(context: Context) -> None:
+    """Weights of the same network in the run that [retrain] start names."""
+    network, data = context.read(ChosenNetwork), context.data
+    weights = Trained(Network(network.skeleton, network.genotype), data.mean, data.std, data.labels)
+    weights.write(replace(context.run, name="other").weights)
+
+
+def with_teacher(context: Context) -> Context:
+    """The run with a checkpoint of timm as teacher, which must be taught, in the place of a guide."""
+    write_timm(context.run.project / "base.safetensors", classes=7, channels=3)
+    retrain = context.config.retrain.model_copy(update={"teacher": f"timm:{SMALLEST}@base.safetensors"})
+    update = {"retrain": retrain, "autodo": AutodoConfig()}
+    return replace(context, config=context.config.model_copy(update=update))
+
+
+CASES = {"retrain": UNTAUGHT, "taught": TAUGHT}
+
+
+@pytest.mark.parametrize("name", [*(stage.name for stage in ALL), "taught"])
+def test_a_stage_reads_what_it_declares(flows: dict[str, Flow], name: str) -> None:
+    stage = CASES.get(name) or next(one for one in ALL if one.name == name)
+    assert not flows[name].undeclared(stage)
+    assert flows[name].artifacts - set(stage.writes) == set(stage.reads) - {Images}
 
 
 def test_an_undeclared_read_is_noticed(flows: dict[str, Flow]) -> None:
-    for stage in (*STAGES, TRANSFER):
+    for name, flow in flows.items():
+        stage = CASES.get(name) or next(one for one in ALL if one.name == name)
         for kind in set(stage.reads) - {Images}:
             forgetful = replace(stage, reads=tuple(one for one in stage.reads if one is not kind))
-            assert flows[stage.name].undeclared(forgetful) == {kind}
+            assert flow.undeclared(forgetful) == {kind}

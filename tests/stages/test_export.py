@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import onnx
 import pytest
 
+from pipeline.artifacts.metrics import TeacherFigures
 from pipeline.artifacts.model_card import ModelCard
 from pipeline.artifacts.network import ChosenNetwork
 from pipeline.config import Config, ExportConfig, ProfileConfig, TargetConfig
@@ -218,3 +219,21 @@ def test_files_are_timed_in_onnxruntime_beside_a_sentinel_that_was_timed_there(
     machine = export.open_runtime(Context(config, RunDir(tmp_path, "demo")), certificate)
     assert (machine.device.fingerprint.runtime, machine.device.fingerprint.batch) == ("onnxruntime", 2)
     assert (machine.sentinel_ms, set(machine.percentiles)) == (sentinel_ms, percentiles)
+
+
+def test_a_teacher_leaves_a_line_in_the_card_and_no_other_trace(exported, project):
+    """The same weights with and without a word about a teacher: the same file, clauses and certificate."""
+    context = make_context(project)
+    figures = TeacherFigures(
+        name="big.onnx", sha256="0" * 64, weight=0.9, temperature=4.0, accuracy=0.8, probe_accuracy=0.3, images=50,
+        judged_on="the holdout", kept=False,
+    )  # fmt: skip
+    context.write(made_metrics().model_copy(update={"teacher": figures}))
+    export.run(context)
+    plain, taught = (ModelCard.read(place / "exports" / "demo" / "model.json") for place in (exported, project))
+    line = "big.onnx, right on 80.0% of 50 images from the holdout; weight 0.9, temperature 4"
+    assert (plain.teacher, taught.teacher) == ("", line)
+    assert plain.files == taught.files and plain.certificate == taught.certificate
+    assert [clause.clause for clause in plain.contract] == [clause.clause for clause in taught.contract]
+    described = assembly._write_model(export.make_order(context, measure_fake()), project).description
+    assert "big.onnx" not in json.dumps(described), "which is what goes into model.onnx"

@@ -16,6 +16,7 @@ from pipeline.errors import UserError
 from pipeline.runner.execution import run_audit, run_stage
 from pipeline.stages import retrain, stage_named
 from pipeline.stages.context import Context
+from pipeline.stages.parts import split_training
 from tests.stages.test_retrain import choose, make_context
 
 LEARNED = {"autodo.safetensors", "suspects.json", "suspects.png", "weights.png"}
@@ -59,7 +60,7 @@ def test_suspects_come_most_suspicious_first_by_their_row_in_the_data(tmp_path: 
 
 def test_guide_holdout_test_and_training_are_disjoint(tmp_path: Path) -> None:
     context = learning(tmp_path, holdout_share=0.1)
-    parts = retrain._split_training(context)
+    parts = split_training(context)
     assert parts.guide is not None and parts.holdout is not None
     pieces = [parts.train.indices, parts.guide.indices, parts.holdout.indices, context.data.split.test]
     together = torch.cat(pieces)
