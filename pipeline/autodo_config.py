@@ -6,15 +6,16 @@ from pydantic import Field
 
 from pipeline.section import WITHOUT_EFFECT, BatchSize, Count, Positive, Rate, Section, Share, Terms
 
-Learn = Literal["off", "weights", "weights+labels"]
+Learn = Literal["off", "weights", "weights+labels", "weights+labels+augmentation"]
 
 
 class AutodoConfig(Section):
     """Training that finds wrong labels and works around them: a weight and a soft label for every image."""
 
     learn: Learn = "off"
-    """What retrain learns of every training image: off, weights, or weights+labels (a weight and a soft label). What it
-    suspects goes to suspects.json and suspects.png."""
+    """What retrain learns of every training image: off, weights, weights+labels (a weight and a soft label), or
+    weights+labels+augmentation (how it is turned, moved, sheared and scaled as well). What it suspects goes to
+    suspects.json and suspects.png."""
     guide: Annotated[str, WITHOUT_EFFECT] = ""
     """Images with labels that you have checked, by which the others are judged: a folder like that of [data] path, or
     an .npz file; relative to pipeline.toml. Wrong labels here do more harm than in the training images."""
@@ -45,5 +46,5 @@ class AutodoConfig(Section):
 
     @property
     def parts(self) -> frozenset[str]:
-        """What is learned: weights, labels."""
+        """What is learned: weights, labels, augmentation."""
         return frozenset(self.learn.split("+")) - {"off"}

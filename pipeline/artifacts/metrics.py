@@ -20,6 +20,14 @@ class ConfidenceBin(Part):
     images: Count
 
 
+class LearnedAugmentation(Part):
+    """How often and how strongly images are augmented in one way, in the mean; 1 is the full range of the way."""
+
+    kind: str
+    probability: Share
+    magnitude: Share
+
+
 class AutodoFigures(Part):
     """What was learned about the training images; a gain is that of the holdout accuracy since the plain epochs."""
 
@@ -28,6 +36,7 @@ class AutodoFigures(Part):
     share_below_half: Share
     frozen: bool
     holdout_gain: Number | None
+    augmentation: list[LearnedAugmentation] | None = None
 
 
 class TeacherFigures(Part):

@@ -1,5 +1,6 @@
 """What AutoDO asks of a training before it starts, each refused with what to change."""
 
+from pipeline.autodo.augmentation import NUMBERS
 from pipeline.autodo_config import AutodoConfig
 from pipeline.config import RetrainConfig
 from pipeline.errors import UserError
@@ -31,7 +32,7 @@ def check_settings(config: AutodoConfig, retrain: RetrainConfig) -> None:
 
 def count_bytes(config: AutodoConfig, images: int, classes: int, with_holdout: bool) -> int:
     """Memory of λ, of RMSprop's state, and with a holdout of the best λ so far."""
-    floats = 1 + (classes if "labels" in config.parts else 0)
+    floats = 1 + (classes if "labels" in config.parts else 0) + (NUMBERS if "augmentation" in config.parts else 0)
     return images * (floats * _FLOAT_BYTES * (3 if with_holdout else 2) + _VISIT_BYTES + _EARLY_BYTES)
 
 

@@ -6,11 +6,14 @@ Notation: h features, θ weight matrix of the last layer (its bias and all below
     outer  L_v(θ)  = mean cross entropy of θ h                           on guide images
     dL_v/dλ        = −∇θL_v · H⁻¹ · ∂²L/∂θ∂λ
 
+Where λA is learned, h_i depends on it through the warped image and all layers below the last one: ∂²L/∂θ∂λA takes the
+first derivative of these layers and never a second one.
+
 With several ranks, λ are the rows of the whole batch and each rank's loss reads its own: averages over ranks are exact.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -32,7 +35,10 @@ class Encoded(NamedTuple):
 
 @dataclass(frozen=True)
 class LastLayer:
-    """The bilevel problem of one step; `own` are this rank's images within the rows of the whole batch."""
+    """The bilevel problem of one step; `own` are this rank's images within the rows of the whole batch.
+
+    `encode` gives the features of these images under rows of λA; `train` holds those under the rows as they are.
+    """
 
     weight: Tensor
     bias: Tensor | None
@@ -41,11 +47,13 @@ class LastLayer:
     guide: Encoded
     rows: Rows
     own: slice
+    encode: Callable[[Tensor], Tensor] | None = None
 
     def inner(self, w: Sequence[Tensor], alpha: Sequence[Tensor]) -> Tensor:
         """L(θ, λ)"""
         rows = {name: value[self.own] for name, value in zip(self.rows, alpha, strict=True)}
-        loss = weighted_loss(functional.linear(self.train.features, w[0], self.bias), self.train.labels, rows)
+        features = self.train.features if self.encode is None else self.encode(rows["augmentation"])
+        loss = weighted_loss(functional.linear(features, w[0], self.bias), self.train.labels, rows)
         return loss + self.decay / 2 * w[0].square().sum()
 
     def outer(self, w: Sequence[Tensor], alpha: Sequence[Tensor]) -> Tensor:
@@ -60,9 +68,9 @@ class LastLayer:
 
     def gap(self) -> float:
         """‖∇θL − ∇θL_v‖²: how far what is learned from is from what is wanted."""
-        theta, alpha = _leaf(self.weight), list(self.rows.values())
+        theta, alpha, known = _leaf(self.weight), list(self.rows.values()), replace(self, encode=None)
         with torch.enable_grad():
-            difference = self.inner([theta], alpha) - self.outer([theta], alpha)
+            difference = known.inner([theta], alpha) - self.outer([theta], alpha)
         (gradient,) = average(torch.autograd.grad(difference, [theta]))
         return float(gradient.square().sum())
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from pipeline.autodo.augmentation import augment, augmentation_of, draw_noise
 from pipeline.autodo.early_losses import EarlyLosses
 from pipeline.autodo.guard import Guard
 from pipeline.autodo.last_layer import LastLayer
@@ -27,13 +28,14 @@ class Learned(NamedTuple):
     """What is known of the training images in the end, in the order of `indices`, their numbers in the pool.
 
     Weights have a mean of 1; `proposed` are the network's answers after the plain epochs, which name the right class of
-    a wrong label more often than `labels` do (those are absent where they were not learned); `guide_top1` is the share
-    of guide images that it answered right by then.
+    a wrong label more often than `labels` do; `guide_top1` is the share of guide images that it answered right by then.
+    `augmentation` are probabilities and magnitudes, [N, 14]. What was not learned is None.
     """
 
     indices: Tensor
     weights: Tensor
     labels: Tensor | None
+    augmentation: Tensor | None
     proposed: Tensor
     early_losses: Tensor
     guide_top1: float
@@ -89,6 +91,13 @@ class Learner:
         rows = self.optimizer.rows(self.numbers(indices))
         return weighted_loss(logits, labels, rows, self.mean_weight)
 
+    def augment(self, images: Tensor, indices: Tensor) -> Tensor:
+        """A training batch warped by its λA, if that is learned and the epoch no plain one; global noise."""
+        raw = self.optimizer.values.get("augmentation")
+        if self.plain or raw is None:
+            return images
+        return augment(images, raw[self.numbers(indices)], draw_noise(len(images), images.device))
+
     def move(self, problem: LastLayer, indices: Tensor, rate: float) -> None:
         """One step on the λ of a batch, whose rows the problem holds; HypergradientError if there is no direction."""
         self.steps += 1
@@ -109,12 +118,12 @@ class Learner:
 
     def result(self) -> Learned:
         weights = weights_of(self.optimizer.values["weights"])
-        raw = self.optimizer.values.get("labels")
-        labels = None if raw is None else labels_of(raw)
+        raw_labels, raw_augmentation = (self.optimizer.values.get(name) for name in ("labels", "augmentation"))
         return Learned(
             self.indices.cpu(),
             (weights / weights.mean()).cpu(),
-            None if labels is None else labels.cpu(),
+            None if raw_labels is None else labels_of(raw_labels).cpu(),
+            None if raw_augmentation is None else augmentation_of(raw_augmentation).cpu(),
             self.early.answers.cpu(),
             self.early.mean.cpu(),
             self.early.guide_top1,

@@ -2,6 +2,7 @@
 
 weight  s(λW) = softplus(λW) / ln 2           1 at λW = 0
 label   S(λS) = softmax(λS) over the classes  1 − α + α/C on the given label at first, α/C on every other one
+λA      probabilities and magnitudes of an affine warp (augmentation.py)
 """
 
 import math
@@ -10,8 +11,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from pipeline.autodo.augmentation import start_augmentation
+
 Rows = dict[str, Tensor]
-"""Raw λ by what they stand for (weights, labels), a row per image."""
+"""Raw λ by what they stand for (weights, labels, augmentation), a row per image."""
 
 
 def weights_of(raw: Tensor) -> Tensor:
@@ -35,4 +38,6 @@ def start_rows(parts: frozenset[str], targets: Tensor, classes: int, softness: f
     rows = {"weights": torch.zeros(len(targets), device=targets.device)}
     if "labels" in parts:
         rows["labels"] = start_labels(targets, classes, softness)
+    if "augmentation" in parts:
+        rows["augmentation"] = start_augmentation(len(targets), targets.device)
     return rows

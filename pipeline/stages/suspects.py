@@ -1,7 +1,10 @@
 """What retrain leaves about the training images themselves: suspects for people, weights and labels for programs."""
 
+from torch import Tensor
+
 from pipeline.artifacts.learned_images import LearnedImages
-from pipeline.artifacts.metrics import AutodoFigures
+from pipeline.artifacts.metrics import AutodoFigures, LearnedAugmentation
+from pipeline.autodo.augmentation import KINDS
 from pipeline.autodo.learner import Learned
 from pipeline.autodo.suspects import find_suspects, share_below_half
 from pipeline.console import say
@@ -17,7 +20,14 @@ def write_learned(context: Context, learned: Learned) -> None:
     found = find_suspects(learned, given, data.labels, data.pool.images.name)
     context.write(found)
     context.write(
-        LearnedImages(learned.indices, learned.weights, learned.early_losses, learned.proposed, learned.labels)
+        LearnedImages(
+            learned.indices,
+            learned.weights,
+            learned.early_losses,
+            learned.proposed,
+            learned.labels,
+            learned.augmentation,
+        )
     )
     draw_suspects(run.suspect_sheet, found.suspects, data.pool.images)
     draw_weights(run.weight_picture, learned.weights, given, data.labels)
@@ -46,4 +56,13 @@ def summarize_learned(job: Job, outcome: Outcome, learned: Learned) -> AutodoFig
         share_below_half=share_below_half(learned.weights),
         frozen=learned.frozen,
         holdout_gain=holdout[-1] - holdout[start - 1] if len(holdout) > start else None,
+        augmentation=None if learned.augmentation is None else _summarize_augmentation(learned.augmentation),
     )
+
+
+def _summarize_augmentation(values: Tensor) -> list[LearnedAugmentation]:
+    probabilities, magnitudes = values.double().mean(0).view(2, -1).tolist()
+    return [
+        LearnedAugmentation(kind=kind, probability=p, magnitude=m)
+        for kind, p, m in zip(KINDS, probabilities, magnitudes, strict=True)
+    ]

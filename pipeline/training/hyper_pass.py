@@ -3,25 +3,28 @@
 Hyper batch n of an epoch depends on (seed, epoch, n) alone, so that a pass goes on where it was killed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 
+from pipeline.autodo.augmentation import Noise, augment, draw_noise
 from pipeline.autodo.last_layer import Encoded, LastLayer
 from pipeline.autodo.learner import Learner
+from pipeline.autodo.parameters import Rows
 from pipeline.config import Augment
 from pipeline.data import Batch, ImageSet, batches
 from pipeline.data.loader import derive_seed
 from pipeline.errors import UserError
 from pipeline.resumable.ranks import average_, world
 from pipeline.training.job import Job
-from pipeline.training.step import Model, Stepper
+from pipeline.training.step import Model, Stepper, memory_watched
 from pipeline.training.stream import Stream
 
-_OBSERVED_BATCH = 256
-_TRAIN_SEED, _GUIDE_SEED = 1, 2  # beside the training's own
+_AT_ONCE = 256  # images, where no gradient is asked for
+_SHRINK = "lower [autodo] batch_size"
+_TRAIN_SEED, _GUIDE_SEED, _NOISE_SEED = 1, 2, 3  # beside the training's own
 
 
 def make_learner(job: Job) -> Learner | None:
@@ -71,21 +74,38 @@ class HyperPass:
     def step(self, epoch: int, number: int) -> float:
         """Move the λ of hyper batch `number`; ‖∇θL − ∇θL_v‖² before it."""
         position = (epoch - self.job.autodo.start_epoch) * self.steps + number
-        own, indices = self.train.batch(position), self.train.indices(position).to(self.job.device)
-        with self._evaluating(), torch.no_grad():
-            train, guide = self._encode(own), self._encode(self.guide.batch(position))
+        indices = self.train.indices(position).to(self.job.device)
+        with self._evaluating(), memory_watched(self.train.share, _SHRINK):
+            problem = self._pose(position, self.learner.optimizer.rows(self.learner.numbers(indices)))
+            self.learner.move(problem, indices, self.learner.course.rate(epoch) * self.stepper.rate_scale)
+            return problem.gap()
+
+    def _pose(self, position: int, rows: Rows) -> LastLayer:
+        """The problem of a step, given the rows of its whole batch."""
+        batch, first = self.train.batch(position), world().rank * self.train.share
+        own = slice(first, first + self.train.share)
+        encode = self._encoder(batch.images, position, own) if "augmentation" in rows else None
+        with torch.no_grad():
+            guide = self._encode(self.guide.batch(position))
+            features = self._features(batch.images) if encode is None else encode(rows["augmentation"][own])
         weight, bias = self.classifier.weight.detach(), self.classifier.bias
-        problem = LastLayer(
+        return LastLayer(
             weight.float(),
             None if bias is None else bias.detach().float(),
             self.job.config.weight_decay,
-            train,
+            Encoded(features, batch.labels),
             guide,
-            self.learner.optimizer.rows(self.learner.numbers(indices)),
-            slice(world().rank * self.train.share, (world().rank + 1) * self.train.share),
+            rows,
+            own,
+            encode,
         )
-        self.learner.move(problem, indices, self.learner.course.rate(epoch) * self.stepper.rate_scale)
-        return problem.gap()
+
+    def _encoder(self, images: Tensor, position: int, own: slice) -> Callable[[Tensor], Tensor]:
+        """Features of this rank's images as a function of their λA; all ranks draw the noise of the whole batch."""
+        generator = torch.Generator().manual_seed(derive_seed(self.job.seed, _NOISE_SEED, position))
+        whole = draw_noise(self.train.share * world().size, images.device, generator)
+        noise = Noise(*(part[own] for part in whole))
+        return lambda raw: self._features(augment(images, raw, noise))
 
     def observe(self) -> None:
         """Note the loss of every training image as it is, without augmentation; each rank sees its share of them."""
@@ -111,7 +131,7 @@ class HyperPass:
     def _in_order(self, images: ImageSet) -> Iterator[Batch]:
         return batches(
             images,
-            _OBSERVED_BATCH,
+            _AT_ONCE,
             seed=0,
             epoch=0,
             rank=world().rank,
@@ -127,13 +147,15 @@ class HyperPass:
     def _features(self, images: Tensor) -> Tensor:
         """What the last layer is fed."""
         seen: list[Tensor] = []
-        hook = self.classifier.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+        hook = self.classifier.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].float()))
+        parts = [images] if torch.is_grad_enabled() else images.split(_AT_ONCE)
         try:
             with self.stepper.precision.autocast():
-                self.module(self.job.normalize(images))
+                for part in parts:
+                    self.module(self.job.normalize(part))
         finally:
             hook.remove()
-        return seen[-1].float()
+        return torch.cat(seen)
 
     @contextmanager
     def _evaluating(self) -> Iterator[None]:

@@ -212,7 +212,7 @@ class Trainer:
         if holdout_top1 is not None and epochs >= self.job.autodo.start_epoch and learner.judge(holdout_top1):
             say(
                 f"the holdout accuracy stayed 2 points below its {learner.guard.start:.2%} of epoch "
-                f"{self.job.autodo.start_epoch}: weights and labels of the images are frozen as they were at their best"
+                f"{self.job.autodo.start_epoch}: what is learned of the images is frozen as it was at its best"
             )
         if not at.hyper_batch:
             return {}

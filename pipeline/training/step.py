@@ -127,16 +127,17 @@ class Stepper:
         parts = min(self.config.accumulate, images)
         for part, some in enumerate(map(Batch, *(tensor.tensor_split(parts) for tensor in batch))):
             seed_all(self.seed, number, world().rank * parts + part)
-            with memory_watched(images, self.config):
+            with memory_watched(images // self.config.accumulate, _shrink(self.config)):
                 share = len(some.images) / images
                 figures += share * self._backward(some, share)
         return figures
 
     def _backward(self, batch: Batch, share: float) -> Tensor:
         mixed = self.mix(batch.images, batch.labels)
+        images = mixed.images if self.learner is None else self.learner.augment(mixed.images, batch.indices)
         with self.precision.autocast():
-            answers = None if self.distillation is None else self.distillation.answers(mixed.images, batch.indices)
-            outputs = self.forward(self.normalize(mixed.images))
+            answers = None if self.distillation is None else self.distillation.answers(images, batch.indices)
+            outputs = self.forward(self.normalize(images))
             head = self._loss(outputs.logits, mixed.labels, batch.indices)
             total = self._distilled(head, outputs.logits, answers)
             if outputs.auxiliary is not None:
@@ -200,17 +201,19 @@ def seed_all(*parts: int) -> None:
 
 
 @contextmanager
-def memory_watched(images: int, config: RetrainConfig) -> Iterator[None]:
-    """Out of memory becomes a sentence that names the setting to try."""
+def memory_watched(images: int, advice: str) -> Iterator[None]:
+    """Out of memory with so many images at once becomes a sentence that ends in the setting to try."""
     try:
         yield
     except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
         if not isinstance(error, (torch.OutOfMemoryError, MemoryError)) and "allocate memory" not in str(error):
             raise
-        advice = f"set [retrain] accumulate = {2 * config.accumulate} to keep the recipe"
-        if config.batch_size > 1:
-            advice += f", or batch_size = {config.batch_size // 2}"
-        raise UserError(f"out of memory with {images // config.accumulate} images at once; {advice}") from None
+        raise UserError(f"out of memory with {images} images at once; {advice}") from None
+
+
+def _shrink(config: RetrainConfig) -> str:
+    advice = f"set [retrain] accumulate = {2 * config.accumulate} to keep the recipe"
+    return f"{advice}, or batch_size = {config.batch_size // 2}" if config.batch_size > 1 else advice
 
 
 def _compiled(forward: Callable[[Tensor], Outputs], config: RetrainConfig) -> Callable[[Tensor], Outputs]:

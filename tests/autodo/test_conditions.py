@@ -37,4 +37,6 @@ def test_a_million_images_of_a_thousand_classes_are_refused_with_the_figures() -
         check_memory(config, 1_000_000, 1000, with_holdout=False)
     assert check_memory(config, 1_000_000, 10, with_holdout=True) == 1_000_000 * (3 * 4 * 11 + 20)
     assert check_memory(config.model_copy(update={"learn": "weights"}), 1_000_000, 1000, False) == 28_000_000
+    learns_all = config.model_copy(update={"learn": "weights+labels+augmentation"})
+    assert count_bytes(learns_all, 1000, 10, True) == 1000 * (3 * 4 * (1 + 10 + 14) + 20)
     assert count_bytes(config, 10, 10, False) == 10 * (2 * 4 * 11 + 20)

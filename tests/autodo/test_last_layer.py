@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from pipeline.autodo.last_layer import Encoded, LastLayer
 from pipeline.autodo.parameters import labels_of, start_labels, weights_of
 from pipeline.bilevel import ExactInverse, Neumann, hypergradient
-from tests.autodo.problem import CLASSES, FEATURES, IMAGES, make_problem, randn
+from tests.autodo.problem import CLASSES, FEATURES, IMAGES, make_augmented_problem, make_problem, randn
 
 GAMMA, TERMS = 0.3, 5
 
@@ -98,13 +98,49 @@ def test_soft_labels_have_the_gradient_of_their_closed_form() -> None:
     assert torch.allclose(problem.gradients(Neumann(GAMMA, TERMS))["labels"], wanted, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["weights", "labels"])
+def test_augmentation_has_the_gradient_of_its_closed_form() -> None:
+    """−d/dλA of Σ_i s_i/B · q_iᵀ V h_i(λA), by differences; q_i = dℓ_i/dz_i = ½ [p − S + p (r − p·r)], r = ln p − ln S.
+
+    V stands still, being the Neumann sum at the present λA, and only magnitudes are compared: a hard choice has no
+    differences, and its gradient has the same path below (tests of augmentation.py).
+    """
+    problem = make_augmented_problem()
+    assert problem.encode is not None
+    size, bias, theta = CLASSES * FEATURES, problem.bias, problem.weight
+    assert bias is not None
+    soft = problem.rows["labels"].softmax(1)
+    weight = torch.log(1 + torch.exp(problem.rows["weights"])) / math.log(2)
+
+    def pulls(theta: Tensor, h: Tensor) -> Tensor:
+        """dL/dθ without decay, from the closed form of q."""
+        p = torch.exp(h @ theta.T + bias)
+        p = p / p.sum(1, keepdim=True)
+        r = (p / soft).log()
+        q = (p - soft + p * (r - (p * r).sum(1, keepdim=True))) / 2
+        return (weight[:, None] * q).T @ h / IMAGES
+
+    h = problem.train.features
+    hessian = torch.autograd.functional.jacobian(lambda t: pulls(t, h) + problem.decay * t, theta).reshape(size, size)
+    v = neumann_sum(hessian, guide_gradient(problem))
+    found = problem.gradients(Neumann(GAMMA, TERMS))["augmentation"]
+    for place in [(i, k) for i in range(IMAGES) for k in (7, 8, 9, 10, 13)]:
+        sums = []
+        for sign in (1, -1):
+            moved = problem.rows["augmentation"].clone()
+            moved[place] += sign * 1e-6
+            sums.append(float((v * pulls(theta, problem.encode(moved))).sum()))
+        assert float(found[place]) == pytest.approx(-(sums[0] - sums[1]) / 2e-6, rel=1e-6, abs=1e-9)
+    assert float(found[:, 7:10].abs().min()) > 1e-7 and float(found[:, :3].abs().max()) > 0
+
+
+@pytest.mark.parametrize("name", ["weights", "labels", "augmentation"])
 def test_the_gradient_is_how_the_guide_loss_of_the_solution_moves(name: str) -> None:
     """Solve the inner problem anew for λ ± ε, by Newton steps; nothing of ours differentiates here."""
-    problem = make_problem(decay=0.3, with_labels=name == "labels")
+    with_augmentation = name == "augmentation"
+    problem = make_augmented_problem(0.3) if with_augmentation else make_problem(0.3, with_labels=name == "labels")
     found = solve(problem).gradients(ExactInverse())[name]
     epsilon = 1e-5
-    for place in [(0,), (3,)] if name == "weights" else [(0, 1), (4, 2)]:
+    for place in {"weights": [(0,), (3,)], "labels": [(0, 1), (4, 2)], "augmentation": [(0, 7), (4, 9)]}[name]:
         losses = []
         for sign in (1, -1):
             moved = problem.rows[name].clone()

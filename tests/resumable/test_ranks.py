@@ -15,6 +15,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from pipeline.autodo_config import Learn
 from pipeline.bilevel import Neumann, hypergradient
 from pipeline.errors import UserError
 from pipeline.resumable import ranks as distributed
@@ -103,15 +104,18 @@ def test_two_ranks_equal_one_process_with_two_half_batches(two_ranks: Path, tmp_
 
 
 def test_two_ranks_learn_about_images_what_one_process_does(tmp_path: Path) -> None:
-    """λ is the same on both ranks to the bit, and one process with the whole batch finds it up to rounding."""
+    """λ is the same on both ranks to the bit, and one process with two parts a batch finds it up to rounding."""
     assert [code for code, _ in run_two("autodo", tmp_path)] == [0, 0]
     first, second = (load_file(tmp_path / f"rank{rank}.safetensors") for rank in range(2))
     assert all(torch.equal(first[name], second[name]) for name in first)
-    alone = train(plain_model(make_mlp()), autodo_job(tmp_path / "alone", flipped=40, epochs=2, augment="none")).learned
-    assert alone is not None and alone.labels is not None
-    assert float((alone.weights - 1).abs().max()) > 0.05  # something was learned
-    for name, wanted in (("weights", alone.weights), ("labels", alone.labels), ("early", alone.early_losses)):
-        assert torch.allclose(first[name], wanted, rtol=1e-4, atol=1e-4), name
+    learn: Learn = "weights+labels+augmentation"
+    job = autodo_job(tmp_path / "alone", flipped=40, learn=learn, epochs=3, augment="none", accumulate=2)
+    alone = train(plain_model(make_mlp()), job).learned
+    assert alone is not None and alone.labels is not None and alone.augmentation is not None
+    assert float((alone.weights - 1).abs().max()) > 0.05 and float(alone.augmentation.std(0).min()) > 0.01
+    wanted = {"weights": alone.weights, "labels": alone.labels, "augmentation": alone.augmentation}
+    for name, value in {**wanted, "early": alone.early_losses}.items():
+        assert torch.allclose(first[name], value, rtol=1e-4, atol=1e-4), name
 
 
 def test_two_ranks_learn_from_a_teacher_what_one_process_does(tmp_path: Path) -> None:

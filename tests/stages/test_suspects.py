@@ -11,6 +11,7 @@ import torch
 from pipeline.artifacts.learned_images import LearnedImages
 from pipeline.artifacts.network import ChosenNetwork
 from pipeline.artifacts.suspects import Suspects
+from pipeline.autodo.augmentation import KINDS
 from pipeline.autodo_config import AutodoConfig
 from pipeline.errors import UserError
 from pipeline.runner.execution import run_audit, run_stage
@@ -56,6 +57,22 @@ def test_suspects_come_most_suspicious_first_by_their_row_in_the_data(tmp_path: 
     metrics = json.loads(context.run.metrics.read_text())
     assert metrics["autodo"]["learn"] == "weights+labels" and metrics["autodo"]["holdout_gain"] is not None
     assert files(context) >= LEARNED
+
+
+def test_what_was_learned_about_augmentation_is_kept_and_summed_up(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    context = learning(tmp_path, {"learn": "weights+labels+augmentation"})
+    retrain.run(context)
+    images = context.read(LearnedImages)
+    assert images.augmentation is not None and images.augmentation.shape == (len(images.indices), 14)
+    rows = json.loads(context.run.metrics.read_text())["autodo"]["augmentation"]
+    assert [row["kind"] for row in rows] == list(KINDS)
+    for number, row in enumerate(rows):
+        assert row["probability"] == pytest.approx(float(images.augmentation[:, number].mean()), abs=1e-6)
+        assert row["magnitude"] == pytest.approx(float(images.augmentation[:, 7 + number].mean()), abs=1e-6)
+    floats = len(images.indices) * (2 * 4 * (1 + 10 + 14) + 20)
+    assert f"this takes {floats / 1e6:,.1f} MB" in " ".join(capsys.readouterr().err.split())
 
 
 def test_guide_holdout_test_and_training_are_disjoint(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pipeline.autodo_config import AutodoConfig
+from pipeline.autodo_config import AutodoConfig, Learn
 from pipeline.config import DataConfig, RetrainConfig
 from pipeline.data import ImageData, load_data
 from pipeline.data.normalization import Normalization
@@ -70,7 +70,9 @@ def make_job(folder: Path, images: int = 256, **settings: Any) -> Job:
     return Job(**values)
 
 
-def autodo_job(folder: Path, images: int = 256, flipped: int = 0, **settings: Any) -> Job:
+def autodo_job(
+    folder: Path, images: int = 256, flipped: int = 0, learn: Learn = "weights+labels", **settings: Any
+) -> Job:
     """A job whose first `flipped` images have another label; the guide is the digits' validation half."""
     job = make_job(folder, images, **settings)
     data = digits()
@@ -81,7 +83,7 @@ def autodo_job(folder: Path, images: int = 256, flipped: int = 0, **settings: An
         job,
         train=replace(job.train, targets=targets),
         guide=replace(data.validation, indices=data.validation.indices[:200]),
-        autodo=AutodoConfig(learn="weights+labels", guide_share=0.5, start_epoch=1, batch_size=64),
+        autodo=AutodoConfig(learn=learn, guide_share=0.5, start_epoch=1, batch_size=64),
     )
 
 

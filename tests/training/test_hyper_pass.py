@@ -11,7 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from pipeline.autodo.last_layer import LastLayer
+from pipeline.autodo.learner import Learner
 from pipeline.autodo.parameters import Rows
+from pipeline.autodo_config import Learn
 from pipeline.bilevel import Method
 from pipeline.errors import Interrupted, PromiseBroken, UserError
 from pipeline.training.hyper_pass import HyperPass
@@ -25,6 +27,8 @@ def bits(outcome: Outcome) -> list[bytes]:
     learned = outcome.learned
     assert learned is not None and learned.labels is not None
     found = [*outcome.last.values(), *outcome.deployed.values(), learned.weights, learned.labels, learned.early_losses]
+    if learned.augmentation is not None:
+        found.append(learned.augmentation)
     return [tensor.numpy().tobytes() for tensor in found]
 
 
@@ -45,11 +49,15 @@ def test_flipped_labels_lose_weight_and_show_by_their_early_loss(tmp_path: Path)
     assert 0.6 < learned.guide_top1 < 1.0
 
 
+ALL: Learn = "weights+labels+augmentation"
+
+
+@pytest.mark.parametrize("learn", ["weights+labels", ALL])
 def test_interrupted_amid_a_hyper_pass_it_goes_on_with_the_same_bits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, learn: Learn
 ) -> None:
     """4 hyper steps before each of epochs 2 and 3; signals come in the second of one and the last of the other."""
-    whole = train(model_of(make_network()), autodo_job(tmp_path / "whole", epochs=3))
+    whole = train(model_of(make_network()), autodo_job(tmp_path / "whole", epochs=3, learn=learn))
     step, asked = HyperPass.step, {(1, 1), (2, 3)}
 
     def interrupted(self: HyperPass, epoch: int, number: int) -> float:
@@ -59,7 +67,7 @@ def test_interrupted_amid_a_hyper_pass_it_goes_on_with_the_same_bits(
         return step(self, epoch, number)
 
     monkeypatch.setattr(HyperPass, "step", interrupted)
-    job = autodo_job(tmp_path / "cut", epochs=3)
+    job = autodo_job(tmp_path / "cut", epochs=3, learn=learn)
     for where in ("epoch 2, hyper step 2", "epoch 3, hyper step 4"):
         with pytest.raises(Interrupted, match=where):
             train(model_of(make_network()), job)
@@ -132,7 +140,8 @@ def test_the_classifier_is_the_last_layer_and_not_the_auxiliary_one() -> None:
     assert classifier is not None and classifier.weight is network.get_parameter("head.2.weight")
 
 
-def test_hyper_steps_leave_the_network_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("learn", ["weights+labels", ALL])
+def test_hyper_steps_leave_the_network_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, learn: Learn) -> None:
     """Weights, BatchNorm statistics and mode are the same after a step as before."""
     step, compared = HyperPass.step, [0]
 
@@ -140,13 +149,44 @@ def test_hyper_steps_leave_the_network_alone(tmp_path: Path, monkeypatch: pytest
         before = {name: value.clone() for name, value in self.module.state_dict().items()}
         gap = step(self, epoch, number)
         assert all(torch.equal(value, before[name]) for name, value in self.module.state_dict().items())
-        assert not any(p.grad is not None for p in self.module.parameters())
+        assert not any(p.grad is not None for p in self.module.parameters()) and self.module.training
         compared[0] += 1
         return gap
 
     monkeypatch.setattr(HyperPass, "step", watched)
-    train(model_of(make_network()), autodo_job(tmp_path, epochs=2))
+    train(model_of(make_network()), autodo_job(tmp_path, epochs=2, learn=learn))
     assert compared == [4]
+
+
+def test_every_part_of_lambda_a_moves_and_training_images_are_warped_after_the_plain_epochs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved: list[bool] = []
+    augment = Learner.augment
+
+    def watched(self: Learner, images: Tensor, indices: Tensor) -> Tensor:
+        warped = augment(self, images, indices)
+        moved.append(not torch.equal(warped, images))
+        return warped
+
+    monkeypatch.setattr(Learner, "augment", watched)
+    learned = train(model_of(make_network()), autodo_job(tmp_path, epochs=3, learn=ALL)).learned
+    assert moved == [False] * 4 + [True] * 8
+    assert learned is not None and learned.augmentation is not None and learned.augmentation.shape == (256, 14)
+    start = torch.tensor([0.2] * 7 + [0.5] * 7)
+    away = (learned.augmentation - start).abs()
+    assert float(away.mean(0).min()) > 0.01 and bool(((learned.augmentation > 0) & (learned.augmentation < 1)).all())
+
+
+def test_a_hyper_step_that_needs_too_much_memory_names_its_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def exhausted(self: LastLayer, method: Method) -> Rows:
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(LastLayer, "gradients", exhausted)
+    with pytest.raises(UserError, match=r"out of memory with 64 images at once; lower \[autodo\] batch_size"):
+        train(model_of(make_network()), autodo_job(tmp_path, epochs=2, learn=ALL))
 
 
 def test_a_falling_holdout_freezes_lambda_and_says_so(

@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from pipeline.autodo_config import Learn
 from pipeline.bilevel import Neumann, hypergradient
 from pipeline.errors import PipelineError
 from pipeline.resumable.ranks import assist, average, broadcast, joined, share_out, world
@@ -88,11 +89,13 @@ def train_and_save(model: Model, folder: Path) -> None:
 
 
 def run_autodo(folder: Path) -> None:
-    """A training that learns about its images; every rank saves what it ends with."""
-    outcome = train(plain_model(make_mlp()), autodo_job(folder, flipped=40, epochs=2, augment="none"))
+    """A training that learns all about its images; every rank saves what it ends with."""
+    learn: Learn = "weights+labels+augmentation"
+    outcome = train(plain_model(make_mlp()), autodo_job(folder, flipped=40, learn=learn, epochs=3, augment="none"))
     learned = outcome.learned
-    assert learned is not None and learned.labels is not None
+    assert learned is not None and learned.labels is not None and learned.augmentation is not None
     found = {"weights": learned.weights, "labels": learned.labels, "early": learned.early_losses}
+    found["augmentation"] = learned.augmentation
     save_file({**found, **copied(outcome.last)}, folder / f"rank{world().rank}.safetensors")
 
 
