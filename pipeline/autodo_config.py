@@ -28,9 +28,10 @@ class AutodoConfig(Section):
     gamma: Rate = 0.01
     """Step of the Neumann series."""
     lr: Rate = 0.05
-    """Peak rate of RMSprop on what is learned; it warms up for five epochs and falls to a thousandth along a cosine."""
-    batch_size: BatchSize = 256
-    """Training images, and guide images, per step of this learning, over all processes."""
+    """Peak rate of RMSprop on what is learned; it falls to a thousandth along a cosine, after a short warm-up."""
+    batch_size: BatchSize = 1024
+    """Training images, and guide images, per step of this learning, over all processes; few guide images are a noisy
+    judge. Lower it if memory runs out: learned augmentation takes as much as a training step of this size."""
     label_start: Annotated[float, Field(gt=0.0, lt=1.0, allow_inf_nan=False)] = 0.1
     """How soft the labels are at first: 1 - a + a/classes on the given one."""
     max_memory_gb: Annotated[Positive, WITHOUT_EFFECT] = 2.0

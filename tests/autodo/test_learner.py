@@ -31,8 +31,10 @@ def test_the_rate_warms_up_from_a_tenth_and_falls_to_a_thousandth() -> None:
     assert course.is_plain(49) and not course.is_plain(50)
 
 
-def test_a_short_course_warms_up_for_half_of_it() -> None:
-    course = Course(AutodoConfig(start_epoch=1, lr=1.0), 3)
+def test_a_short_course_warms_up_in_proportion() -> None:
+    """A thirtieth of the epochs, as 5 of 150: none of 29, one of 30."""
+    assert Course(AutodoConfig(start_epoch=1, lr=1.0), 30).rate(1) == 1.0
+    course = Course(AutodoConfig(start_epoch=1, lr=1.0), 31)
     assert [course.rate(e) for e in (1, 2)] == pytest.approx([0.1, 1.0])
     assert Course(AutodoConfig(start_epoch=2, lr=1.0), 3).rate(2) == 1.0
 
