@@ -1,6 +1,6 @@
 """AutoDO beside what is simpler: plain training, training on the guide as well, and leaving out large losses.
 
-    python -m benchmarks.autodo --rows digits-30 fashion-30 [--seeds 0 1 2] [--work runs/benchmarks/autodo]
+    python -m benchmarks.autodo --rows digits-30 fashion-30 [--seeds 0 1 2] [--methods …] [--work FOLDER]
 
 Test accuracy is that of the last epoch; nothing is chosen by it. Small-loss selection knows the share of wrong labels,
 which nobody does outside a benchmark, and trains on the guide as well. Finished trainings are kept in the work folder.
@@ -9,7 +9,9 @@ Prints markdown.
 
 import argparse
 import time
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,9 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 
 from benchmarks.autodo_data import CLASSES, Distorted, Sizes, distort, load_pool
+from pipeline.autodo.augmentation import KINDS
+from pipeline.autodo.parameters import Rows
+from pipeline.autodo.rmsprop import RowRmsprop
 from pipeline.autodo_config import AutodoConfig
 from pipeline.config import Augment, RetrainConfig
 from pipeline.data import ImageSet
@@ -30,7 +35,9 @@ from pipeline.training.measures import measure, predict
 from pipeline.training.step import plain_model, seed_all
 
 CPU = torch.device("cpu")
-METHODS = ("plain", "plain + guide", "small-loss selection", "weights", "weights+labels")
+METHODS = ("plain", "plain + guide", "small-loss selection", "weights+labels")
+LEARNED = "weights+labels"
+FIXED, HELD = " and crop-flip", " as it starts"  # beside what is learned: an ordinary augmentation; λA stays as it is
 
 
 @dataclass(frozen=True)
@@ -50,10 +57,15 @@ ROWS = {
     "digits-30": Row("digits", Sizes(1200, 200, 390, flipped=0.3), 60, 5, 0.1),
     "digits-clean": Row("digits", Sizes(1200, 200, 390), 60, 5, 0.1),
     "fashion-30": Row("fashion", Sizes(5000, 1000, 10_000, flipped=0.3), 30, 5, 0.05),
-    "fashion-imbalanced": Row("fashion", Sizes(10_000, 1000, 10_000, flipped=0.1, imbalance=100), 30, 5, 0.05),
-    "fashion-clean": Row("fashion", Sizes(5000, 1000, 10_000), 30, 5, 0.05),
-    "cifar-30": Row("cifar", Sizes(5000, 1000, 5000, flipped=0.3), 30, 8, 0.05, "crop-flip"),
+    "fashion-imbalanced": Row("fashion", Sizes(10_000, 1000, 10_000, flipped=0.1, imbalance=100), 15, 4, 0.05),
+    "fashion-clean": Row("fashion", Sizes(5000, 1000, 10_000), 10, 3, 0.05),
+    "cifar-30": Row("cifar", Sizes(5000, 1000, 5000, flipped=0.3), 15, 5, 0.05, "crop-flip"),
+    "fashion-turned": Row("fashion", Sizes(5000, 1000, 5000, flipped=0.3, turned=30.0), 10, 3, 0.05),
 }
+METHODS_OF = {
+    "fashion-turned": ("plain + guide", LEARNED, LEARNED + FIXED, LEARNED + "+augmentation" + HELD,
+                       LEARNED + "+augmentation"),
+}  # fmt: skip
 
 
 def make_network(data: str) -> nn.Module:
@@ -65,6 +77,21 @@ def make_network(data: str) -> nn.Module:
     for before, after in pairwise(widths):
         layers += [nn.Conv2d(before, after, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(after), nn.ReLU()]
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(256, CLASSES))
+
+
+@contextmanager
+def held_augmentation(held: bool) -> Iterator[None]:
+    """λA keeps the probabilities and magnitudes that it starts with."""
+    step = RowRmsprop.step
+
+    def without(self: RowRmsprop, numbers: Tensor, gradients: Rows, rate: float, number: int) -> None:
+        step(self, numbers, {name: one for name, one in gradients.items() if name != "augmentation"}, rate, number)
+
+    RowRmsprop.step = without if held else step  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        RowRmsprop.step = step  # type: ignore[method-assign]
 
 
 def train_on(images: ImageSet, data: Distorted, row: Row, learn: str, seed: int, folder: Path) -> Outcome:
@@ -94,9 +121,12 @@ def run_method(method: str, data: Distorted, row: Row, seed: int, folder: Path) 
         kept = early.argsort()[: round((1 - row.sizes.flipped) * len(early))]
         images = data.chosen(data.train.indices[kept], data.guide.indices)
     elif method != "plain":
-        learn = method
+        learn = method.removesuffix(FIXED).removesuffix(HELD)
+    if method.endswith(FIXED):
+        row = replace(row, augment="crop-flip")
     cpu = time.process_time()
-    outcome = train_on(images, data, row, learn, seed, folder)
+    with held_augmentation(method.endswith(HELD)):
+        outcome = train_on(images, data, row, learn, seed, folder)
     found: dict[str, Any] = {"cpu_s": time.process_time() - cpu}
     module = make_network(row.data)
     module.load_state_dict(outcome.last)
@@ -104,6 +134,8 @@ def run_method(method: str, data: Distorted, row: Row, seed: int, folder: Path) 
     if outcome.learned is not None:
         learned = outcome.learned
         found["early"] = learned.early_losses.tolist()
+        if learned.augmentation is not None:
+            found["augmentation"] = dict(zip(KINDS, learned.augmentation.mean(0).view(2, -1).T.tolist(), strict=True))
         if row.sizes.flipped:
             found["right_proposals"] = right(learned.proposed, data)
             found["auroc_weight"] = roc_auc_score(data.flipped, -learned.weights)
@@ -137,7 +169,7 @@ def _mean(values: list[float], scale: float) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", nargs="+", choices=list(ROWS), default=list(ROWS))
-    parser.add_argument("--methods", nargs="+", default=list(METHODS))
+    parser.add_argument("--methods", nargs="+", help="by default those of the row")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--work", default="runs/benchmarks/autodo")
     options = parser.parse_args()
@@ -148,7 +180,8 @@ def main() -> None:
         row, pool = ROWS[name], load_pool(ROWS[name].data)
         results: dict[str, list[dict[str, Any]]] = {}
         # early losses, which small-loss selection needs, come with weights+labels
-        for method in sorted(options.methods, key=lambda one: one == "small-loss selection"):
+        methods = options.methods or METHODS_OF.get(name, METHODS)
+        for method in sorted(methods, key=lambda one: one == "small-loss selection"):
             for seed in options.seeds:
                 folder = Path(options.work) / name / str(seed) / method
                 if not (folder / "row.json").is_file():

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
 
 from benchmarks.hyper_cleaning_problem import FASHION
@@ -19,13 +20,17 @@ CLASSES = 10
 
 @dataclass(frozen=True)
 class Sizes:
-    """Images of each part, and what is done to the training images: share of wrong labels, imbalance."""
+    """Images of each part, and what is done to them: share of wrong training labels, imbalance of training classes.
+
+    Guide and test images are turned by up to `turned` degrees either way, training images are not.
+    """
 
     train: int
     guide: int
     test: int
     flipped: float = 0.0
     imbalance: int = 1
+    turned: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -82,9 +87,23 @@ def distort(pixels: Tensor, targets: Tensor, sizes: Sizes, seed: int) -> Distort
     shifts = torch.from_numpy(random.integers(1, CLASSES, len(numbers)))
     noisy = targets.clone()
     noisy[numbers] = torch.where(flipped, (targets[numbers] + shifts) % CLASSES, targets[numbers])
+    if sizes.turned:
+        pixels = pixels.clone()
+        for some in (torch.cat(guide), torch.cat(test)):
+            pixels[some] = turn(pixels[some], sizes.turned, random)
     images, statistics = TensorImages(pixels), measure(TensorImages(pixels), numbers)
 
     def part(indices: Tensor) -> ImageSet:
         return ImageSet(images, noisy, indices.sort().values, lambda: Statistics(*statistics))
 
     return Distorted(part(numbers), part(torch.cat(guide)), part(torch.cat(test)), flipped, targets[numbers])
+
+
+def turn(pixels: Tensor, degrees: float, random: np.random.Generator) -> Tensor:
+    """Every image turned by an angle of its own, by Pillow and not by the warp that is measured."""
+    angles = random.uniform(-degrees, degrees, len(pixels))
+    turned = [
+        Image.fromarray(image[0].numpy()).rotate(angle, Image.Resampling.BILINEAR)
+        for image, angle in zip(pixels, angles, strict=True)
+    ]
+    return torch.from_numpy(np.stack([np.asarray(image) for image in turned]))[:, None]
