@@ -10,11 +10,12 @@ Prints markdown.
 import argparse
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -87,11 +88,8 @@ def held_augmentation(held: bool) -> Iterator[None]:
     def without(self: RowRmsprop, numbers: Tensor, gradients: Rows, rate: float, number: int) -> None:
         step(self, numbers, {name: one for name, one in gradients.items() if name != "augmentation"}, rate, number)
 
-    RowRmsprop.step = without if held else step  # type: ignore[method-assign]
-    try:
+    with mock.patch.object(RowRmsprop, "step", without) if held else nullcontext():
         yield
-    finally:
-        RowRmsprop.step = step  # type: ignore[method-assign]
 
 
 def train_on(images: ImageSet, data: Distorted, row: Row, learn: str, seed: int, folder: Path) -> Outcome:

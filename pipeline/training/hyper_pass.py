@@ -148,7 +148,7 @@ class HyperPass:
         """What the last layer is fed."""
         seen: list[Tensor] = []
         hook = self.classifier.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].float()))
-        parts = [images] if torch.is_grad_enabled() else images.split(_AT_ONCE)
+        parts = [images] if torch.is_grad_enabled() else torch.split(images, _AT_ONCE)
         try:
             with self.stepper.precision.autocast():
                 for part in parts:

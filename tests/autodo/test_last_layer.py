@@ -140,7 +140,9 @@ def test_the_gradient_is_how_the_guide_loss_of_the_solution_moves(name: str) -> 
     problem = make_augmented_problem(0.3) if with_augmentation else make_problem(0.3, with_labels=name == "labels")
     found = solve(problem).gradients(ExactInverse())[name]
     epsilon = 1e-5
-    for place in {"weights": [(0,), (3,)], "labels": [(0, 1), (4, 2)], "augmentation": [(0, 7), (4, 9)]}[name]:
+    places: dict[str, list[tuple[int, ...]]]
+    places = {"weights": [(0,), (3,)], "labels": [(0, 1), (4, 2)], "augmentation": [(0, 7), (4, 9)]}
+    for place in places[name]:
         losses = []
         for sign in (1, -1):
             moved = problem.rows[name].clone()
