@@ -26,6 +26,7 @@ from pipeline.runner.opening import remember_flags
 from pipeline.runner.redoing import confirm_redo, set_aside
 from pipeline.stages import STAGES, TRANSFER, Stage, stage_named, stages_of
 from pipeline.stages.context import Context
+from pipeline.stages.teachers import open_teacher
 
 Work = Callable[[Context], None]
 
@@ -89,6 +90,8 @@ def run_all(context: Context, yes: bool = False) -> None:
     """
     _require_one_process(context, "run")
     with context.run.locked():
+        if context.config.retrain.teacher:  # refused now, and not after the search
+            open_teacher(context, context.device)
         stages, asked = stages_of(context.config), yes
         for place, stage in enumerate(stages):
             ran = _bring_up_to_date(context, stage, [] if asked else stages[place:], with_images=True)

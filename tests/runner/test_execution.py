@@ -312,3 +312,11 @@ def test_a_launcher_is_refused_where_one_process_must_work_alone(
             work()
     run_stage(context(tmp_path), FIRST)
     assert calls == ["search"]
+
+
+def test_a_run_refuses_its_teacher_before_the_search(calls: Calls, tmp_path: Path) -> None:
+    plain = context(tmp_path)
+    retrain = plain.config.retrain.model_copy(update={"teacher": "nowhere.onnx"})
+    with pytest.raises(UserError, match=r"there is no .*nowhere\.onnx"):
+        run_all(replace(plain, config=plain.config.model_copy(update={"retrain": retrain})))
+    assert not calls
