@@ -26,7 +26,10 @@ class OnnxTeacher(NamedTuple):
     def run(self, images: Tensor) -> Tensor:
         """Logits, on the device of the images."""
         fed = (images * WHITE).round().clamp(0, WHITE).to(torch.uint8) if self.takes_bytes else images
-        (answers,) = self.session.run(None, {self.input: fed.contiguous().cpu().numpy()})
+        try:
+            (answers,) = self.session.run(None, {self.input: fed.contiguous().cpu().numpy()})
+        except Exception as error:  # onnxruntime's own exceptions share no base class
+            raise RuntimeError(" ".join(str(error).split())[:160]) from None
         return torch.from_numpy(answers).to(images.device)
 
 

@@ -54,21 +54,27 @@ class Teacher:
     def check(self, data: ImageData) -> "Teacher":
         """The teacher itself, if it answers for the classes of the data and takes its channels."""
         require_channels(self.name, self.view.mean.shape[1], data)
-        image = torch.zeros(1, data.in_channels, data.resolution, data.resolution, device=self.view.mean.device)
+        images = torch.zeros(2, data.in_channels, data.resolution, data.resolution, device=self.view.mean.device)
         try:
-            answers = self(image)
+            answers = self(images)
         except (RuntimeError, ValueError, TypeError, AssertionError) as error:
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
-            raise UserError(f"the teacher {self.name} cannot answer for an image ({reason}); take another") from None
-        if answers.dim() != 2 or answers.shape[1] != data.classes:
-            found = answers.shape[1] if answers.dim() == 2 else f"a tensor of shape {list(answers.shape)}"
-            raise UserError(f"the teacher {self.name} answers for {found} classes, the data have {data.classes}")
+            raise UserError(f"the teacher {self.name} cannot answer for images ({reason}); take another") from None
+        if answers.dim() != 2 or len(answers) != len(images):
+            raise UserError(
+                f"the teacher {self.name} answers two images with a tensor of shape {list(answers.shape)}, not "
+                f"{[2, data.classes]}; take another"
+            )
+        if answers.shape[1] != data.classes:
+            found = f"{answers.shape[1]} classes, the data have {data.classes}"
+            raise UserError(f"the teacher {self.name} answers for {found}; take another")
         if self.labels and self.labels != data.labels:
-            where = next(
+            differing = (
                 f"its class {number} is {own!r}, that of the data {given!r}"
-                for number, (own, given) in enumerate(zip(self.labels, data.labels, strict=True))
+                for number, (own, given) in enumerate(zip(self.labels, data.labels, strict=False))
                 if own != given
             )
+            where = next(differing, f"it names {len(self.labels)}, the data {data.classes}")
             raise UserError(f"the teacher {self.name} was trained for other classes: {where}; take another")
         return self
 

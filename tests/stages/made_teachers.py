@@ -26,15 +26,22 @@ def write_onnx(
     labels: Sequence[str] = (),
     outputs: int = 1,
     kind: int = TensorProto.FLOAT,
+    inner: Sequence[int] = (),
+    outer: Sequence[int] = (),
 ) -> Path:
-    """logits = W · pixels; with `shape` None the file does not state its input's."""
+    """logits = W · pixels; with `shape` None the file does not state its input's.
+
+    `inner` and `outer` reshape the pixels and the logits.
+    """
     pixels = int(np.prod([one for one in (shape or (1, 1, 8, 8))[1:] if isinstance(one, int)]))
     if weights is None:
         weights = np.random.default_rng(0).normal(size=(pixels, classes)).astype(np.float32)
     nodes = [
         helper.make_node("Cast", ["image"], ["floats"], to=TensorProto.FLOAT),
         helper.make_node("Flatten", ["floats"], ["flat"]),
-        helper.make_node("MatMul", ["flat", "w"], ["logits"]),
+        helper.make_node("Reshape", ["flat", "inner"], ["reshaped"]),
+        helper.make_node("MatMul", ["reshaped", "w"], ["product"]),
+        helper.make_node("Reshape", ["product", "outer"], ["logits"]),
         *(helper.make_node("Identity", ["logits"], [f"again{k}"]) for k in range(1, outputs)),
     ]
     names = ["logits", *(f"again{k}" for k in range(1, outputs))]
@@ -42,8 +49,12 @@ def write_onnx(
         nodes,
         "teacher",
         [helper.make_tensor_value_info("image", kind, shape)],
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", classes]) for name in names],
-        [numpy_helper.from_array(weights, "w")],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in names],
+        [
+            numpy_helper.from_array(weights, "w"),
+            numpy_helper.from_array(np.array(inner or (-1, pixels), np.int64), "inner"),
+            numpy_helper.from_array(np.array(outer or (-1, classes), np.int64), "outer"),
+        ],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     if labels:

@@ -139,10 +139,14 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "torn onnx": ({"teacher": "torn.onnx"}, "onnxruntime cannot load it"),
     "onnx classes": ({"teacher": "seven.onnx"}, "answers for 7 classes, the data have 10"),
     "onnx labels": ({"teacher": "cats.onnx"}, "class 0 is 'cat', that of the data '0'"),
+    "onnx names": ({"teacher": "few.onnx"}, "it names 9, the data 10"),
     "onnx channels": ({"teacher": "four.onnx"}, "takes 4 channels, the data have 1"),
     "open size": ({"teacher": "open.onnx"}, "leaves channels, height or width open; export it at a fixed size"),
     "no shape": ({"teacher": "shapeless.onnx"}, r"not \[batch, channels, height, width\]"),
     "fixed batch": ({"teacher": "single.onnx"}, "takes 1 images at a time; export it with a batch axis that is free"),
+    "batch of one inside": ({"teacher": "one.onnx"}, r"cannot answer for images \(.*eshape"),
+    "three axes": ({"teacher": "axes.onnx"}, r"tensor of shape \[2, 10, 1\], not \[2, 10\]"),
+    "one for all": ({"teacher": "all.onnx"}, r"tensor of shape \[1, 20\], not \[2, 10\]"),
     "oblong": ({"teacher": "oblong.onnx"}, "8 × 16 pixels"),
     "two outputs": ({"teacher": "twice.onnx"}, "1 inputs and 2 outputs"),
     "wrong type": ({"teacher": "ints.onnx"}, "not of float32 or uint8"),
@@ -159,11 +163,15 @@ def write_bad_files(folder: Path) -> None:
     write_onnx(folder / "ten.onnx")
     write_onnx(folder / "seven.onnx", classes=7)
     write_onnx(folder / "cats.onnx", labels=("cat", *NAMES[1:]))
+    write_onnx(folder / "few.onnx", labels=NAMES[:9])
     write_onnx(folder / "four.onnx", ("n", 4, 8, 8))
-    write_onnx(folder / "open.onnx", ("n", 1, "h", "w"), weights=np.zeros((64, 10), np.float32))
+    write_onnx(folder / "open.onnx", ("n", 1, "h", "w"), weights=np.zeros((64, 10), np.float32), inner=(-1, 64))
     write_onnx(folder / "shapeless.onnx", None)
     write_onnx(folder / "single.onnx", (1, 1, 8, 8))
     write_onnx(folder / "oblong.onnx", ("n", 1, 8, 16))
+    write_onnx(folder / "one.onnx", inner=(1, 64))
+    write_onnx(folder / "axes.onnx", outer=(-1, 10, 1))
+    write_onnx(folder / "all.onnx", outer=(1, -1))
     write_onnx(folder / "twice.onnx", outputs=2)
     write_onnx(folder / "ints.onnx", kind=TensorProto.INT64)
 
