@@ -171,7 +171,7 @@ def judge(teacher: Teacher, parts: Parts, context: Context) -> TeacherFigures:
         probe_accuracy=probe,
         images=len(judged),
         judged_on=where,
-        kept=may_cache(settings, augment, context.config.autodo, len(parts.train), context.data.classes),
+        kept=may_cache(settings, augment, len(parts.train), context.data.classes),
     )
 
 

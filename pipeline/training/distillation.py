@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from pipeline.autodo_config import AutodoConfig
 from pipeline.config import Augment, RetrainConfig
 from pipeline.data import Batch, ImageSet, batches
 from pipeline.resumable.ranks import gather, world
@@ -29,9 +28,9 @@ def distance(logits: Tensor, answers: Tensor, temperature: float) -> Tensor:
     return temperature**2 * functional.kl_div(q, p, reduction="batchmean", log_target=True)
 
 
-def may_cache(config: RetrainConfig, augment: Augment, autodo: AutodoConfig, images: int, classes: int) -> bool:
+def may_cache(config: RetrainConfig, augment: Augment, images: int, classes: int) -> bool:
     """Whether an image is the same every time it is seen, and the answers to all of them fit into memory."""
-    fixed = augment == "none" and "augmentation" not in autodo.parts and not config.mixup and not config.cutmix
+    fixed = augment == "none" and not config.mixup and not config.cutmix
     return fixed and images * classes * _FLOAT_BYTES <= _MOST_CACHE_BYTES
 
 
@@ -55,7 +54,7 @@ def make_distillation(job: Job) -> Distillation | None:
     """What a job's network learns from its teacher, if it has one."""
     if job.teacher is None:
         return None
-    cached = may_cache(job.config, job.augment, job.autodo, len(job.train), job.classes)
+    cached = may_cache(job.config, job.augment, len(job.train), job.classes)
     cache = CachedAnswers(job.teacher, job.train, job.device, job.workers) if cached else None
     return Distillation(job.teacher, job.config, cache)
 

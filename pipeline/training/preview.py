@@ -109,7 +109,7 @@ def preview_training(model: Model, job: Job, clock: Callable[[], float] = time.p
         steps=count_batches(job.train, size, drop_last=True),
         batch_size=size,
         epochs=job.config.epochs,
-        keeps_answers=may_cache(job.config, job.augment, job.autodo, len(job.train), job.classes),
+        keeps_answers=may_cache(job.config, job.augment, len(job.train), job.classes),
         has_teacher=job.teacher is not None,
         timed=tuple(timed),
     )
