@@ -93,9 +93,17 @@ def run_all(context: Context, yes: bool = False) -> None:
         if context.config.retrain.teacher:  # refused now, and not after the search
             open_teacher(context, context.device)
         stages, asked = stages_of(context.config), yes
+        _check_learning(context, stages)
         for place, stage in enumerate(stages):
             ran = _bring_up_to_date(context, stage, [] if asked else stages[place:], with_images=True)
             asked = asked or ran
+
+
+def _check_learning(context: Context, stages: Sequence[Stage]) -> None:
+    """What a training would refuse of [autodo] is refused before the search, not hours later."""
+    training = next((stage for stage in stages if stage.name == "retrain"), None)
+    if context.config.autodo.is_on and training is not None and list(changes_since(context, training)):
+        _module(training).check_learning(context)
 
 
 def run_otherwise(context: Context, stage: Stage, work: Work, reason: str) -> None:

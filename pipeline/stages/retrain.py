@@ -109,6 +109,14 @@ def make_network(context: Context, chosen: ChosenNetwork) -> Network:
     return network.to(memory_format=torch.channels_last) if config.compute.channels_last else network
 
 
+def check_learning(context: Context) -> None:
+    """Refuse what [autodo] cannot work with: its settings, its guide, its memory."""
+    config = context.config
+    check_settings(config.autodo, config.retrain)
+    parts = split_training(context)
+    check_memory(config.autodo, len(parts.train), context.data.classes, parts.holdout is not None)
+
+
 def make_job(context: Context, chosen: ChosenNetwork, device: torch.device) -> Job:
     """The training that the configuration describes."""
     config, run = context.config, context.run

@@ -11,6 +11,7 @@ from pipeline.artifacts.alphas import Alphas
 from pipeline.artifacts.files import GivenGenotype, GuideImages, Images, StartWeights, TeacherBase, TeacherFile
 from pipeline.artifacts.stage_record import StageRecord
 from pipeline.artifacts.trained import Trained
+from pipeline.autodo_config import AutodoConfig
 from pipeline.config import Config
 from pipeline.errors import PromiseBroken, UserError
 from pipeline.presets import preset
@@ -21,6 +22,7 @@ from pipeline.runner.opening import open_run, remember_flags
 from pipeline.section import WITHOUT_EFFECT
 from pipeline.stages import STAGES, TEACH, TRANSFER, Stage
 from pipeline.stages.context import Context
+from pipeline.stages.retrain import check_learning
 
 FIRST = Stage("search", ("search", "data", "compute.workers"), (Images,), (Alphas,), shared=True)
 SECOND = Stage("retrain", ("retrain",), (Alphas,), (Trained,))
@@ -42,7 +44,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
             )
             write_text(getattr(context.run, stage.writes[0].name), content)
 
-        return SimpleNamespace(run=run)
+        return SimpleNamespace(run=run, check_learning=check_learning)
 
     for place in (execution, artifacts):
         monkeypatch.setattr(place, "stages_of", lambda _: (FIRST, SECOND))
@@ -54,6 +56,19 @@ def context(folder: Path, run: str = "one", **search: int) -> Context:
     config = preset("digits")
     changed = config.model_copy(update={"search": config.search.model_copy(update=search)})
     return Context(changed, RunDir(folder, run))
+
+
+def test_what_training_would_refuse_of_a_guide_is_refused_before_the_search(calls: Calls, tmp_path: Path) -> None:
+    given = context(tmp_path)
+    learning = given.config.model_copy(update={"autodo": AutodoConfig(learn="weights+labels", guide="nowhere")})
+    for config, match in ((learning, "there is no .*nowhere"), (_without_guide(learning), "neither of")):
+        with pytest.raises(UserError, match=match):
+            run_all(Context(config, given.run))
+    assert calls == []
+
+
+def _without_guide(config: Config) -> Config:
+    return config.model_copy(update={"autodo": config.autodo.model_copy(update={"guide": ""})})
 
 
 def test_a_second_run_does_nothing_and_says_why(
