@@ -70,7 +70,7 @@ def refused(done: Done, *parts: str, code: int = 2) -> None:
 
 
 def test_help_needs_no_torch() -> None:
-    code = "import sys; from pipeline import cli; sys.exit('torch' in sys.modules or 'onnxruntime' in sys.modules)"
+    code = "import sys; import pipeline.cli.commands; sys.exit('torch' in sys.modules or 'onnxruntime' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -255,6 +255,23 @@ def test_a_signal_in_any_command_is_a_sentence_and_130(
     finally:
         for one, handler in before.items():
             signal.signal(one, handler)
+
+
+def test_an_interrupt_while_commands_are_imported_is_a_sentence_and_130() -> None:
+    code = """
+import sys
+
+class Interrupting:
+    def find_spec(self, name, *rest):
+        if name == "pipeline.cli.stages":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupting())
+from pipeline.cli import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "error: interrupted before anything had begun\n")
 
 
 def test_a_read_only_place_is_one_sentence(pipeline: Run, project: Path) -> None:

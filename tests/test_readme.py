@@ -14,7 +14,7 @@ import pytest
 import typer
 from PIL import Image
 
-from pipeline.cli import app
+from pipeline.cli.commands import app
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -1,6 +1,16 @@
 """The commands: one short function each. Whatever is heavy is imported inside the function."""
 
-from pipeline.cli import project, stages, inspection, reports  # noqa: I001  the order of the help
-from pipeline.cli.application import app, main
+import sys
 
-__all__ = ["app", "inspection", "main", "project", "reports", "stages"]
+_INTERRUPTED = 130
+
+
+def main() -> None:
+    """The console script: an interrupt while the commands are imported ends with a sentence, as any later one does."""
+    try:
+        from pipeline.cli.commands import main as run_command
+
+        run_command()
+    except KeyboardInterrupt:
+        sys.stderr.write("error: interrupted before anything had begun\n")
+        sys.exit(_INTERRUPTED)
