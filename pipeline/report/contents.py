@@ -154,13 +154,17 @@ class _Reader:
         return tuple(sorted(results, key=lambda result: result.budget_ms))
 
     def seconds(self) -> dict[str, float]:
-        """What each finished stage took."""
-        found = {}
-        for path in self.run.root.glob("*/record.json"):
-            record = self.json(path)
-            if isinstance(record, dict) and isinstance(record.get("seconds"), int | float):
-                found[path.parent.name] = float(record["seconds"])
-        return found
+        """What each finished stage took, in the order they ended."""
+        records = {path.parent.name: self.json(path) for path in self.run.root.glob("*/record.json")}
+        known = {
+            stage: record
+            for stage, record in records.items()
+            if isinstance(record, dict) and isinstance(record.get("seconds"), int | float)
+        }
+        return {
+            stage: float(record["seconds"])
+            for stage, record in sorted(known.items(), key=lambda item: str(item[1].get("finished", "")))
+        }
 
 
 def read_contents(run: RunDir, config_path: Path) -> Contents:

@@ -7,6 +7,8 @@ from xml.etree.ElementTree import Element
 
 from pipeline.report.markup import Child, link, tag
 
+_BRIEF = 32  # characters that stay on one line
+
 
 class Cell(NamedTuple):
     """A cell of a table that shows one thing and sorts by another."""
@@ -77,7 +79,7 @@ def table(
     ]
     whole = tag(
         "table",
-        tag("caption", caption) if caption else None,
+        tag("caption", tag("span", caption)) if caption else None,
         tag("thead", tag("tr", head)),
         tag("tbody", body),
         class_="sortable",
@@ -86,7 +88,9 @@ def table(
 
 
 def _cell(cell: Child | Cell, numeric: bool) -> Element:
-    style = "number" if numeric else None
+    shown = cell.shown if isinstance(cell, Cell) else cell
+    brief = isinstance(shown, str) and len(shown) <= _BRIEF
+    style = "number" if numeric else "brief" if brief else None
     if isinstance(cell, Cell):
         value = None if cell.value is None else repr(float(cell.value))
         return tag("td", cell.shown, class_=style, data_value=value, dir=None if numeric else "auto")

@@ -1,5 +1,6 @@
 """Pictures of a training: its curves, what the network confuses, and how far its confidence can be believed."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 from xml.etree.ElementTree import Element
@@ -12,7 +13,7 @@ from pipeline.report.pictures.search import curve
 
 FEWEST_IN_BIN = 10  # fewer answers say nothing about how often such answers are right
 MOST_CLASSES = 40  # whose names and squares fit
-_SQUARE, _LABEL_PX, _SLANT_PX = 26, 124, 64
+_SQUARE, _LETTER_PX = 26, 6.5
 _LONGEST_LABEL = 16
 
 
@@ -64,7 +65,8 @@ def draw_confusion(metrics: Metrics) -> Element | None:
     labels, rows = [row.label for row in metrics.per_class], metrics.confusion
     if not 0 < len(rows) <= MOST_CLASSES or len(labels) != len(rows):
         return None
-    left, top = _LABEL_PX, _LABEL_PX
+    words = 18 + _LETTER_PX * min(max(map(len, labels)), _LONGEST_LABEL)
+    left, top, slant = words, math.ceil(0.87 * words), words // 2  # above the columns they stand at 60°
     parts: list[Element] = []
     for i, row in enumerate(rows):
         y = top + i * _SQUARE
@@ -73,12 +75,10 @@ def draw_confusion(metrics: Metrics) -> Element | None:
         parts.append(_label(labels[i], left + i * _SQUARE + 14, top - 6, transform=turned))
         for j, count in enumerate(row):
             parts += _square(left + j * _SQUARE, y, count, count / max(sum(row), 1), labels[i], labels[j])
-    size = left + _SQUARE * len(rows) + _SLANT_PX
-    style = f"min-width:{min(size, 340)}px;max-width:{int(1.15 * size)}px"
+    width, height = left + _SQUARE * len(rows) + slant, top + _SQUARE * len(rows) + 8
+    style = f"min-width:{min(width, 340):.0f}px;max-width:{int(1.15 * width)}px"
     title = tag("title", "Confusion matrix: rows are the truth, columns the answers")
-    return tag(
-        "svg", title, parts, viewBox=f"0 0 {size} {size - _SLANT_PX + 8}", role="img", class_="drawing", style=style
-    )
+    return tag("svg", title, parts, viewBox=f"0 0 {width:g} {height:g}", role="img", class_="drawing", style=style)
 
 
 def _label(text: str, x: float, y: float, anchor: str = "start", transform: str | None = None) -> Element:
