@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from torch import Tensor
 from pipeline.config import DataConfig
 from pipeline.data.labels import check_classes, rename_classes
 from pipeline.data.loader import Batch, batches, count_batches
-from pipeline.data.pool import Fingerprint, ImageSet, Pool, Statistics, measure
+from pipeline.data.pool import GLIMPSED, SAMPLE, Fingerprint, ImageSet, Pool, Statistics, measure
 from pipeline.data.splits import Split, split
 from pipeline.errors import UserError
 
@@ -31,6 +31,8 @@ class ImageData:
     labels: tuple[str, ...]
     pool: Pool
     split: Split
+    measured_images: int = SAMPLE
+    """So many images at most, evenly spaced, give mean and standard deviation."""
 
     @property
     def classes(self) -> int:
@@ -75,7 +77,12 @@ class ImageData:
     @cached_property
     def statistics(self) -> Statistics:
         """Over training and validation images, so that they are the same whatever the seed; never over test images."""
-        return measure(self.pool.images, self.split.train_all)
+        return measure(self.pool.images, self.split.train_all, self.measured_images)
+
+    def glimpse(self) -> "ImageData":
+        """The same sizes and splits, with a few images in the place of all: to time steps, not for results."""
+        pool = replace(self.pool, images=self.pool.images.glimpse())
+        return replace(self, pool=pool, measured_images=GLIMPSED)
 
     @cached_property
     def fingerprint(self) -> Fingerprint:

@@ -16,7 +16,7 @@ from pipeline.config import DataConfig
 from pipeline.console import say
 from pipeline.data.decode import ImageRefused, decode, read_image
 from pipeline.data.files import find_empty_folders, list_images
-from pipeline.data.pool import Given, Pool, hash_files
+from pipeline.data.pool import GLIMPSED, Given, Pool, hash_files
 from pipeline.errors import UserError
 
 _CACHE_BYTES = 1 << 30
@@ -56,6 +56,9 @@ class FileImages:
             if refusals:
                 raise UserError(describe_refused(refusals))
 
+    def glimpse(self) -> "FewImages":
+        return FewImages(self)
+
     def find_refused(self, indices: range) -> list[str]:
         """Decode these images; a sentence for each that is refused. Without one, all images together are kept."""
         pixels = torch.empty(len(indices), self.channels, self.resolution, self.resolution, dtype=torch.uint8)
@@ -90,6 +93,30 @@ class FileImages:
     def _decode(self, index: int) -> Tensor:
         with _refusing():
             return torch.tensor(decode(self.files[index], self.resolution, self.channels == 3))
+
+
+class FewImages:
+    """Files of which some, evenly spaced, stand for all: they take the time of all, once decoded or at every look."""
+
+    def __init__(self, whole: FileImages) -> None:
+        files = whole.files[:: -(-len(whole.files) // GLIMPSED)]
+        self.resolution, self.channels = whole.resolution, whole.channels
+        self._few = FileImages(files, whole.resolution, whole.channels == 3, _CACHE_BYTES if whole.fits else 0)
+
+    def take(self, indices: Tensor) -> Tensor:
+        return self._few.take(indices % len(self._few.files))
+
+    def original(self, index: int) -> Image.Image:
+        return self._few.original(index % len(self._few.files))
+
+    def name(self, index: int) -> str:
+        return self._few.name(index % len(self._few.files))
+
+    def prepare(self) -> None:
+        self._few.prepare()
+
+    def glimpse(self) -> "FewImages":
+        return self
 
 
 def describe_refused(sentences: list[str]) -> str:

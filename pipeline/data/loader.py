@@ -15,6 +15,7 @@ from pipeline.data.augment import PAINTING, PER_IMAGE, augment_batch, augment_im
 from pipeline.data.normalization import to_floats
 from pipeline.data.pool import ImageSet
 from pipeline.errors import PipelineError, UserError
+from pipeline.fingerprint import available_cores
 
 
 class Batch(NamedTuple):
@@ -146,7 +147,7 @@ def _read(plan: _Plan, numbers: range, workers: int, pin: bool) -> Iterator[_Raw
         plan,
         batch_size=None,
         sampler=numbers,
-        num_workers=min(workers, max(1, len(numbers))),
+        num_workers=min(workers, available_cores(), max(1, len(numbers))),
         pin_memory=pin,
         # its own generator, or the loader would draw from the global one
         generator=torch.Generator().manual_seed(0),

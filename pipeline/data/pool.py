@@ -15,6 +15,9 @@ from torch.utils.data import Dataset
 from pipeline.errors import UserError
 from pipeline.rundir import sha256_of
 
+SAMPLE, GLIMPSED = 10_000, 64
+"""Images that mean and deviation are taken over at most, and those that stand for all in a glimpse."""
+
 
 class Images(Protocol):
     """Images by number, all of one shape."""
@@ -39,6 +42,10 @@ class Images(Protocol):
 
     def prepare(self) -> None:
         """Fill caches, so that worker processes inherit them."""
+        ...
+
+    def glimpse(self) -> "Images":
+        """As many images, of which a few stand for all where looking at all would take long."""
         ...
 
 
@@ -67,6 +74,9 @@ class TensorImages:
 
     def prepare(self) -> None:
         """Nothing to fill."""
+
+    def glimpse(self) -> "TensorImages":
+        return self
 
 
 class Given(NamedTuple):
@@ -124,15 +134,14 @@ class ImageSet(Dataset[tuple[Tensor, int]]):
         return (torch.tensor(self.reference().mean) * 255).round().to(torch.uint8).view(-1, 1, 1)
 
 
-_SAMPLE = 10_000
 _STATISTICS_CHUNK = 256
 # a constant channel must not make the network divide by zero
 _LEAST_STD = 1 / 255
 
 
-def measure(images: Images, indices: Tensor) -> Statistics:
-    """Mean and standard deviation over the pixels of the images, evenly spaced ones if there are many."""
-    stride = -(-len(indices) // _SAMPLE)
+def measure(images: Images, indices: Tensor, at_most: int = SAMPLE) -> Statistics:
+    """Mean and standard deviation over the pixels of the images, of evenly spaced ones if there are more."""
+    stride = -(-len(indices) // at_most)
     totals, squares, count = torch.zeros(1), torch.zeros(1), 0
     for chunk in torch.split(indices[::stride], _STATISTICS_CHUNK):
         pixels = images.take(chunk).to(torch.float64) / 255

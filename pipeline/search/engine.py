@@ -112,8 +112,8 @@ class Search:
         self.inner_steps = inner_steps(config)
         self._fair_size = fair_size(skeleton.space)
         self.warmup_epochs = int(config.warmup_share * config.epochs)
-        alpha_steps = (self.total_steps - self.warmup_epochs * self.train.per_epoch) // self.inner_steps
-        self.state: SearchState = start_state(config, supernet, compute.seed, alpha_steps)
+        self.architecture_steps = (self.total_steps - self.warmup_epochs * self.train.per_epoch) // self.inner_steps
+        self.state: SearchState = start_state(config, supernet, compute.seed, self.architecture_steps)
         normalize = Normalization(data.mean, data.std, device, compute.channels_last, skeleton.resolution)
         self.losses = Losses(supernet, constraint, config.weight_decay, normalize)
         self.gradients = ArchitectureGradients(config, self.losses, self.state.alphas)
@@ -157,10 +157,13 @@ class Search:
 
     def _judged(self, alpha_step: int) -> list[Genotype]:
         """The networks of an architecture step: the next ones in the row; none where the search mixes."""
-        if self.config.paths == "mixture":
-            return []
-        size = min(self.config.judged_networks, self._fair_size)
+        size = self.judged_at_once
         return [self._network(_JUDGED, size * alpha_step + place) for place in range(size)]
+
+    @property
+    def judged_at_once(self) -> int:
+        """Networks that an architecture step judges; 0 where the search mixes."""
+        return 0 if self.config.paths == "mixture" else min(self.config.judged_networks, self._fair_size)
 
     def judged_networks(self) -> JudgedNetworks:
         """What was seen of single networks at every architecture step."""

@@ -1,150 +1,190 @@
 """What a search would cost: its size, and its time and memory, estimated from a few small steps that are thrown away.
 
-With b images a step, a cycle (T weight steps and one architecture step) takes s + c·b seconds: s and c are those of the
-two largest batches that can be timed in seconds.
+With b images a step, all steps take s + c·b seconds: s and c are those of the two largest batches that can be timed in
+seconds. A weight step and an architecture step are timed apart, since one comes so much more often than the other.
+Where an architecture step judges a group of networks, one of them is timed for all.
 """
 
 import resource
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import NamedTuple
 
-from pipeline.config import Config
+from pipeline.config import SearchConfig
 from pipeline.search.engine import Search
+from pipeline.space.plan import nearest_resolution
+from pipeline.space.skeleton import Skeleton
 
 _FIRST_BATCH = 2  # one image alone has no variance to normalize by
-_PATIENCE_S, _MOST_BYTES = 12.0, 1_000_000_000  # for all timing together, and beyond what was taken before it
+_TIMED_STEPS, _TIMED_NETWORKS = 2, 1  # before an architecture step, instead of T; in it, instead of a group
+_GROWTH = 4  # from one batch to the next
+# of computing for all timing together, whatever else the machine does, and beyond what was taken before it
+_PATIENCE_S, _MOST_BYTES = 12.0, 1_000_000_000
 _SHORT_S = 600.0  # a search that nobody wants shorter
+_BUSY = 2.0
 
 
-class Cycle(NamedTuple):
-    """One timed cycle."""
+class Timed(NamedTuple):
+    """Steps of so many images, and the largest memory of the process until then, with one network of a group."""
 
     batch: int
-    seconds: float
+    weight_s: float
+    architecture_s: float
     peak_bytes: int
 
 
 @dataclass(frozen=True)
 class Preview:
-    """The size of a search, and the cycles that were timed, in rising order of their batch."""
+    """The size of a search, and the steps that were timed, in rising order of their batch."""
 
     weights: int
     choices: int
     training_images: int
     validation_images: int
     steps: int
+    architecture_steps: int
     inner_steps: int
     batch_size: int
-    timed: tuple[Cycle, ...]
+    networks: int
+    """Those that an architecture step judges at once; 1 where it is a mixture."""
+    idle_bytes: int
+    """What the process had taken before the first step."""
+    timed: tuple[Timed, ...]
+    slowdown: float = 1.0
+    """Seconds by the clock for one of computing, while it was timed: more where other programs took the machine."""
 
-    @property
-    def architecture_steps(self) -> int:
-        return self.steps // self.inner_steps
+    def total_s(self, timed: Timed) -> float:
+        """All steps, if they were as these."""
+        return self.steps * timed.weight_s + self.architecture_steps * timed.architecture_s
 
     @property
     def per_image_s(self) -> float:
-        """c: what an image more in a step adds to a cycle."""
-        if len(self.timed) == 1:
-            return self.timed[0].seconds / self.timed[0].batch
-        before, last = self.timed[-2:]
-        return max((last.seconds - before.seconds) / (last.batch - before.batch), 0.0)
-
-    @property
-    def cycle_s(self) -> float:
+        """c: what an image more in a step adds to the whole."""
         last = self.timed[-1]
-        return last.seconds + self.per_image_s * (self.batch_size - last.batch)
+        if len(self.timed) == 1:
+            return self.total_s(last) / last.batch
+        before = self.timed[-2]
+        return max((self.total_s(last) - self.total_s(before)) / (last.batch - before.batch), 0.0)
 
     @property
     def eta_s(self) -> float:
-        """Seconds of all cycles; the guards at the end of each epoch come on top."""
-        return self.cycle_s * self.steps / self.inner_steps
+        """Seconds of all steps; the guards at the end of each epoch come on top."""
+        last = self.timed[-1]
+        return self.total_s(last) + self.per_image_s * (self.batch_size - last.batch)
 
     @property
     def memory_bytes(self) -> float:
-        """The peak of the process at the whole batch."""
+        """The peak of the process at the whole batch, when all networks of a group are in memory together."""
         before, last = self.timed[0], self.timed[-1]
-        if last.batch == before.batch:
-            return last.peak_bytes
-        per_image = (last.peak_bytes - before.peak_bytes) / (last.batch - before.batch)
-        return last.peak_bytes + per_image * (self.batch_size - last.batch)
+        peak = float(last.peak_bytes)
+        if last.batch > before.batch:
+            peak += (last.peak_bytes - before.peak_bytes) / (last.batch - before.batch) * (self.batch_size - last.batch)
+        return self.idle_bytes + self.networks * (peak - self.idle_bytes)
 
-    def lines(self, config: Config) -> list[str]:
+    def lines(self, config: SearchConfig, skeleton: Skeleton) -> list[str]:
         """For a person."""
         found = [
             f"supernet: {self.weights:,} weights, {self.choices} architecture parameters",
             f"images: {self.training_images:,} for the weights, {self.validation_images:,} for the architecture",
             f"steps: {self.steps:,} on the weights, {self.architecture_steps:,} on the architecture",
-            f"time: about {_span(self.eta_s)} on this machine ({self.cycle_s:.2f} s for {self.inner_steps} weight "
-            f"steps and one on the architecture{self._how()}); memory: about {self.memory_bytes / 1e9:.1f} GB",
+            f"time: about {_span(self.eta_s)} on this machine{self._how()}{self._others()}; "
+            f"memory: about {self.memory_bytes / 1e9:.1f} GB",
         ]
-        return found if self.eta_s < _SHORT_S else [*found, f"shorter: {'; '.join(self._shorter(config))}"]
+        shorter = "; ".join(self._shorter(config, skeleton)) if self.eta_s >= _SHORT_S else ""
+        return [*found, f"shorter: {shorter}"] if shorter else found
 
     def _how(self) -> str:
-        batches = [str(cycle.batch) for cycle in self.timed[-2:]]
         if self.timed[-1].batch == self.batch_size:
             return ""
-        return f", scaled from steps of {' and '.join(batches)} images to {self.batch_size}"
+        batches = " and ".join(str(timed.batch) for timed in self.timed[-2:])
+        return f" (scaled from steps of {batches} images to {self.batch_size})"
 
-    def _shorter(self, config: Config) -> list[str]:
+    def _others(self) -> str:
+        """A machine that others share tells little about a quiet one."""
+        times = f"{self.slowdown:.0f} times as long as on a quiet one, for other programs are at work"
+        return f", {times}" if self.slowdown >= _BUSY else ""
+
+    def _shorter(self, config: SearchConfig, skeleton: Skeleton) -> Iterator[str]:
         """Settings that shrink the search, each with the time it would take; what is not per image stays."""
-        cycles, images_s = self.steps / self.inner_steps, self.per_image_s * self.batch_size
-        epochs, channels, resolution = config.search.epochs, config.search.channels, config.data.resolution
-        return [
-            f"[search] epochs = {max(epochs // 2, 1)} takes about {_span(self.eta_s * max(epochs // 2, 1) / epochs)}",
-            f"[data] resolution = {resolution // 2} about {_span((self.cycle_s - 3 / 4 * images_s) * cycles)}",
-            f"[search] channels = {max(channels // 2, 1)} about {_span((self.cycle_s - 1 / 2 * images_s) * cycles)}",
-        ]
+        images_s = self.per_image_s * self.batch_size
+        epochs, channels = config.epochs // 2, skeleton.channels // 2 - skeleton.channels // 2 % 2
+        if epochs:
+            yield f"[search] epochs = {epochs} takes about {_span(self.eta_s * epochs / config.epochs)}"
+        resolution = nearest_resolution(skeleton, skeleton.resolution // 2)
+        if resolution < skeleton.resolution:
+            saved = 1 - (resolution / skeleton.resolution) ** 2
+            yield f"[search] resolution = {resolution} about {_span(self.eta_s - saved * images_s)}"
+        if channels:
+            saved = 1 - channels / skeleton.channels
+            yield f"[search] channels = {channels} about {_span(self.eta_s - saved * images_s)}"
 
 
 def _span(seconds: float) -> str:
     return str(timedelta(seconds=round(max(seconds, 0.0))))
 
 
-def preview_search(
-    make: Callable[[int], Search],
-    batch_size: int,
-    clock: Callable[[], float] = time.perf_counter,
-    peak: Callable[[], int] | None = None,
-) -> Preview:
-    """Time cycles of ever larger batches of searches that `make` makes, as far as patience and memory go."""
-    peak = peak or _peak_bytes
-    whole, timed, started, taken = make(batch_size), list[Cycle](), clock(), peak()
-    batch = min(_FIRST_BATCH, batch_size)
+class Meters(NamedTuple):
+    """What is read before and after a step: seconds by the clock and of computing, and the largest memory so far."""
+
+    clock: Callable[[], float]
+    computing: Callable[[], float]
+    peak_bytes: Callable[[], int]
+
+
+def preview_search(make: Callable[[int], Search], batch_size: int, meters: Meters | None = None) -> Preview:
+    """Time steps of ever larger batches of searches that `make` makes, as far as patience and memory go."""
+    meters = meters or Meters(time.perf_counter, time.process_time, _peak_bytes)
+    whole, timed, spent, idle_bytes = make(batch_size), list[Timed](), list[float](), meters.peak_bytes()
+    batch, started = min(_FIRST_BATCH, batch_size), meters.clock()
     while True:
-        before = clock()
-        timed.append(_time_cycle(make(batch), batch, clock, peak))
-        # twice the images take about twice the time and memory
-        next_s, next_bytes = 2 * (clock() - before), 2 * (peak() - taken)
-        if batch == batch_size or clock() - started + next_s > _PATIENCE_S or next_bytes > _MOST_BYTES:
+        before = meters.computing()
+        timed.append(_time_steps(make(batch), batch, meters))
+        spent.append(meters.computing() - before)
+        # most of a small step is not for its images; two of them show how much is
+        next_s = spent[-1] * (spent[-1] / max(spent[-2], 1e-9) if len(spent) > 1 else 1.0)
+        next_bytes = _GROWTH * (meters.peak_bytes() - idle_bytes)
+        if batch == batch_size or sum(spent) + next_s > _PATIENCE_S or next_bytes > _MOST_BYTES:
             break
-        batch = min(2 * batch, batch_size)
+        batch = min(_GROWTH * batch, batch_size)
     return Preview(
         weights=sum(weight.numel() for weight in whole.state.supernet.parameters()),
         choices=sum(alpha.numel() for alpha in whole.state.alphas),
         training_images=len(whole.train.images),
         validation_images=len(whole.validation.images),
         steps=whole.total_steps,
+        architecture_steps=whole.architecture_steps,
         inner_steps=whole.inner_steps,
         batch_size=batch_size,
+        networks=max(whole.judged_at_once, 1),
+        idle_bytes=idle_bytes,
         timed=tuple(timed),
+        slowdown=(meters.clock() - started) / max(sum(spent), 1e-9),
     )
 
 
-def _time_cycle(search: Search, batch: int, clock: Callable[[], float], peak: Callable[[], int]) -> Cycle:
-    """The second cycle of a search, for the first also pays for what later ones find prepared; a long first will do."""
-    seconds = 0.0
+def _time_steps(search: Search, batch: int, meters: Meters) -> Timed:
+    """The second cycle of a search, for the first also pays for what later ones find prepared; a long first will do.
+
+    A cycle is two weight steps and one on the architecture, without the warm-up: each takes what it takes later.
+    """
+    networks = max(search.judged_at_once, 1)
+    search.inner_steps, search.warmup_epochs = min(search.inner_steps, _TIMED_STEPS), 0
+    search.config = search.config.model_copy(update={"judged_networks": _TIMED_NETWORKS})
+    started, spent = meters.computing(), list[float]()
     for _ in range(2):
-        started, report = clock(), None
+        spent, report = [], None
         while report is None:
+            before = meters.clock()
             report = search.advance()
-        seconds = clock() - started
-        if seconds > _PATIENCE_S:
+            spent.append(meters.clock() - before)
+        if meters.computing() - started > _PATIENCE_S / 2:
             break
-    return Cycle(batch, seconds, peak())
+    *weight_steps, last = spent
+    weight_s = sum(weight_steps) / len(weight_steps) if weight_steps else last
+    return Timed(batch, weight_s, networks * max(last - weight_s, 0.0), meters.peak_bytes())
 
 
 def _peak_bytes() -> int:

@@ -35,10 +35,9 @@ def plan_of(skeleton: Skeleton) -> Plan:
         raise UserError(f"channels must be even for the ImageNet stem, not {skeleton.channels}")
     space = space_named(skeleton.space)
     if not _divides_evenly(skeleton, space):
-        nearest = _nearest_resolution(skeleton, space)
         raise UserError(
             f"a resolution of {skeleton.resolution} px cannot be halved as often as the network does; "
-            f"the nearest that can is {nearest} px"
+            f"the nearest that can is {nearest_resolution(skeleton, skeleton.resolution)} px"
         )
     return space.lay_out(skeleton)
 
@@ -55,9 +54,11 @@ def _divides_evenly(skeleton: Skeleton, space: Space) -> bool:
     return all(resolution % stride == 0 and resolution >= stride for resolution, stride in strides)
 
 
-def _nearest_resolution(skeleton: Skeleton, space: Space) -> int:
-    by_distance = sorted(range(_SMALLEST_PX, _LARGEST_PX + 1), key=lambda px: (abs(px - skeleton.resolution), -px))
+def nearest_resolution(skeleton: Skeleton, wanted: int) -> int:
+    """The resolution nearest to the one wanted at which the skeleton can be built, with the stem that it has."""
+    space = space_named(skeleton.space)
     stem: Stem = "imagenet" if skeleton.imagenet_stem else "cifar"
+    by_distance = sorted(range(_SMALLEST_PX, _LARGEST_PX + 1), key=lambda px: (abs(px - wanted), -px))
     return next(px for px in by_distance if _divides_evenly(replace(skeleton, resolution=px, stem=stem), space))
 
 

@@ -8,6 +8,7 @@ from pipeline.budget.feasibility import check_feasible
 from pipeline.budget.limits import Limit
 from pipeline.budget.targets import Demands, Target, make_targets
 from pipeline.console import say
+from pipeline.data.pool import GLIMPSED
 from pipeline.latency.validity import require_valid
 from pipeline.resumable.checkpoint import hash_of
 from pipeline.resumable.history import publish_history
@@ -42,18 +43,18 @@ def run(context: Context) -> None:
 def preview(context: Context) -> None:
     """`search --dry-run`: say what would run, how large it is and how long it takes; write nothing."""
     constraint = make_constraint(context, open_target_table(context))
-    config = context.config
+    config, data = context.config, context.data.glimpse()
 
     def make(batch_size: int) -> Search:
-        # without a warm-up, so that the steps timed are whole cycles
-        settings = config.search.model_copy(update={"warmup_share": 0.0, "batch_size": batch_size})
-        return Search(settings, config.compute, context.data, context.search_skeleton, constraint, context.device)
+        # such steps take as long as any, and nothing diverges by them, however few images they are taken on
+        settings = config.search.model_copy(update={"batch_size": batch_size, "gamma": 1e-6, "weight_lr": 1e-6})
+        return Search(settings, config.compute, data, context.search_skeleton, constraint, context.device)
 
-    say("timing a few small steps …")
+    say(f"timing a few small steps on at most {GLIMPSED} of the images …")
     found = preview_search(make, config.search.batch_size)
     terms, epochs = config.search.neumann_terms, config.search.epochs
     say(f"method: {config.search.method}, T = {found.inner_steps}, K = {terms}, {epochs} epochs")
-    for line in found.lines(config):
+    for line in found.lines(config.search, context.search_skeleton):
         say(line)
     say(f"next: pipeline {context.run.call('search')}, with the same flags but --dry-run")
 

@@ -10,10 +10,10 @@ import torch
 from PIL import Image
 
 from pipeline.config import DataConfig
-from pipeline.data import batches, load_data
+from pipeline.data import batches, folder, load_data
 from pipeline.data.decode import ImageRefused, decode
 from pipeline.data.folder import FileImages
-from pipeline.data.pool import hash_files
+from pipeline.data.pool import GLIMPSED, hash_files
 from pipeline.errors import UserError
 
 RANDOM = np.random.default_rng(2)
@@ -255,3 +255,29 @@ def test_floating_point_pixels_are_refused(tmp_path: Path) -> None:
     Image.fromarray(np.zeros((8, 8), dtype=np.float32)).save(tmp_path / "float.tif")
     with pytest.raises(ImageRefused, match="floating-point"):
         decode(tmp_path / "float.tif", 8, colour=False)
+
+
+@pytest.mark.parametrize("cache_bytes", [1 << 30, 0])
+def test_a_glimpse_decodes_a_few_images_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache_bytes: int
+) -> None:
+    """What fits into memory is decoded once, what does not at every look, as the whole would be."""
+    write_classes(tmp_path, "a", "b", count=2 * GLIMPSED)
+    monkeypatch.setattr(folder, "_CACHE_BYTES", cache_bytes)
+    whole = load_data(DataConfig(format="folder", path=str(tmp_path), resolution=8, colour=True), tmp_path, 0)
+    whole.pool.images.fits = cache_bytes > 0  # type: ignore[attr-defined]
+    opened: list[Path] = []
+
+    def watched(file: Path, *rest: Any) -> Any:
+        opened.append(file)
+        return decode(file, *rest)
+
+    monkeypatch.setattr(folder, "decode", watched)
+    few = whole.glimpse()
+    assert (len(few.train), len(few.validation), few.classes) == (len(whole.train), len(whole.validation), 2)
+    assert all(0 < value < 1 for value in few.mean)
+    assert len(opened) <= GLIMPSED and len({file.parent for file in opened}) == 2, "of both classes"
+    seen = len(opened)
+    taken = few.pool.images.take(torch.arange(4 * GLIMPSED))
+    assert taken.shape == (4 * GLIMPSED, 3, 8, 8)
+    assert len(opened) - seen == (0 if cache_bytes else 4 * GLIMPSED)

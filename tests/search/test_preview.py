@@ -1,89 +1,131 @@
 """The dry run: sizes are those of the search, time and memory are scaled from small steps."""
 
+import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from pipeline.config import Config
+from pipeline.config import SearchConfig
 from pipeline.presets import preset
-from pipeline.search.preview import Preview, preview_search
+from pipeline.search.preview import Meters, Preview, preview_search
+from pipeline.space.plan import plan_of
+from pipeline.space.skeleton import Skeleton
 from tests.search.problem import make_search
 
-CYCLE, MEGABYTE = 4, 1_000_000
+MEGABYTE = 1_000_000
+STEPS, ARCHITECTURE_STEPS, T = 1000, 40, 16
+SKELETON = Skeleton("darts", 5, 8, 32, 3, stem="cifar")
 
 
 class Machine:
-    """A step takes `step_s` + `image_s` per image, three times that in the first cycle, and so many bytes."""
+    """A weight step takes `step_s` + `image_s` per image, an architecture step twice that for each of five networks.
+
+    All steps before the first report take half as long again; every network takes `image_bytes` per image.
+    """
 
     def __init__(self, step_s: float, image_s: float, image_bytes: int = 0) -> None:
         self.now_s, self.peak_bytes = 100.0, 500 * MEGABYTE
         self.step_s, self.image_s, self.image_bytes = step_s, image_s, image_bytes
         self.advanced: list[int] = []
+        self.slowdown = 1.0
 
     def make(self, batch: int) -> Any:
-        steps = 0
+        steps = reports = 0
 
         def advance() -> object:
-            nonlocal steps
-            self.now_s += (self.step_s + self.image_s * batch) * (3 if steps < CYCLE else 1)
-            self.peak_bytes = max(self.peak_bytes, 500 * MEGABYTE + self.image_bytes * batch)
+            nonlocal steps, reports
             steps += 1
             self.advanced.append(batch)
-            return "report" if steps % CYCLE == 0 else None
+            is_report = steps % search.inner_steps == 0 and not search.warmup_epochs
+            networks = search.config.judged_networks if is_report else 0
+            self.now_s += (self.step_s + self.image_s * batch) * (1 + 2 * networks) * (1 if reports else 1.5)
+            self.peak_bytes = max(self.peak_bytes, 500 * MEGABYTE + self.image_bytes * batch * networks)
+            reports += is_report
+            return "report" if is_report else None
 
         state = SimpleNamespace(supernet=SimpleNamespace(parameters=list), alphas=[])
         images = SimpleNamespace(images=range(640))
-        return SimpleNamespace(
-            advance=advance, state=state, train=images, validation=images, total_steps=1000, inner_steps=CYCLE
-        )
+        search = SimpleNamespace(
+            advance=advance, state=state, train=images, validation=images, total_steps=STEPS, inner_steps=T,
+            architecture_steps=ARCHITECTURE_STEPS, warmup_epochs=3, judged_at_once=5,
+            config=SearchConfig(judged_networks=5),
+        )  # fmt: skip
+        return search
 
     def preview(self, batch_size: int = 64) -> Preview:
-        return preview_search(self.make, batch_size, lambda: self.now_s, lambda: self.peak_bytes)
+        meters = Meters(lambda: self.slowdown * self.now_s, lambda: self.now_s, lambda: self.peak_bytes)
+        return preview_search(self.make, batch_size, meters)
+
+    def whole_s(self, batch: int) -> float:
+        return (self.step_s + self.image_s * batch) * (STEPS + 10 * ARCHITECTURE_STEPS)
 
 
 def test_a_slow_search_is_scaled_from_small_steps() -> None:
     machine = Machine(step_s=0.02, image_s=0.05, image_bytes=10 * MEGABYTE)
     found = machine.preview()
-    assert max(machine.advanced) < 64 and machine.now_s - 100.0 < 12
-    assert found.cycle_s == pytest.approx(CYCLE * (0.02 + 0.05 * 64))
-    assert found.eta_s == pytest.approx(1000 * (0.02 + 0.05 * 64))
-    assert found.memory_bytes == pytest.approx(500e6 + 640e6)
-    config = preset("folder")
-    line = found.lines(config)[3]
-    assert "scaled from steps of 2 and 4 images to 64" in line and "memory: about 1.1 GB" in line
+    assert max(machine.advanced) < 64 and machine.now_s - 100.0 < 15
+    assert len(machine.advanced) == 2 * 2 * 2, "two cycles of two weight steps for two batches, not of T"
+    assert found.eta_s == pytest.approx(machine.whole_s(64)), "architecture steps are those after the warm-up"
+    assert found.memory_bytes == pytest.approx(500e6 + 5 * 640e6), "the five networks are in memory together"
+    line = found.lines(preset("folder").search, SKELETON)[3]
+    assert "scaled from steps of 2 and 8 images to 64" in line and "memory: about 3.7 GB" in line
 
 
 def test_a_quick_search_is_timed_as_it_is() -> None:
     machine = Machine(step_s=0.001, image_s=0.0001)
     found = machine.preview(32)
-    assert found.timed[-1].batch == 32 and found.cycle_s == pytest.approx(CYCLE * 0.0042)
-    assert "scaled" not in found.lines(Config())[3]
-    assert len(found.lines(Config())) == 4, "nobody wants it shorter"
+    assert found.timed[-1].batch == 32 and found.eta_s == pytest.approx(machine.whole_s(32))
+    lines = found.lines(SearchConfig(), SKELETON)
+    assert "scaled" not in lines[3] and len(lines) == 4, "nobody wants it shorter"
 
 
 def test_a_step_that_takes_minutes_is_timed_once() -> None:
     machine = Machine(step_s=0.0, image_s=3.0)
     found = machine.preview()
-    assert machine.advanced == [2] * CYCLE
-    assert found.eta_s == pytest.approx(1000 * 64 * 3.0 * 3), "the first cycle is all there is"
+    assert machine.advanced == [2] * 2
+    assert found.eta_s == pytest.approx(1.5 * machine.whole_s(64)), "the first cycle is all there is"
 
 
 def test_memory_stops_it_before_time_does() -> None:
     machine = Machine(step_s=0.001, image_s=0.0001, image_bytes=100 * MEGABYTE)
     found = machine.preview()
     assert machine.peak_bytes <= 2000 * MEGABYTE
-    assert found.memory_bytes == pytest.approx(500e6 + 6400e6)
+    assert found.memory_bytes == pytest.approx(500e6 + 5 * 6400e6)
 
 
 def test_settings_that_would_shrink_it_come_with_their_times() -> None:
-    found = Machine(step_s=0.02, image_s=0.05).preview()
-    (line,) = [line for line in found.lines(preset("folder")) if line.startswith("shorter: ")]
-    assert found.eta_s == pytest.approx(3220)
-    assert "[search] epochs = 12 takes about 0:25:46" in line
-    assert "[data] resolution = 32 about 0:13:40" in line, "a quarter of 3200 s, and the 20 s that images do not cause"
-    assert "[search] channels = 4 about 0:27:00" in line
+    machine = Machine(step_s=0.02, image_s=0.02)
+    found = machine.preview()
+    (line,) = [line for line in found.lines(preset("folder").search, SKELETON) if line.startswith("shorter: ")]
+    assert found.eta_s == pytest.approx(1820)
+    assert "[search] epochs = 12 takes about 0:14:34" in line
+    assert "[search] resolution = 16 about 0:07:56" in line, "a quarter of 1792 s, and 28 s that images do not cause"
+    assert "[search] channels = 4 about 0:15:24" in line
+
+
+@pytest.mark.parametrize(
+    ("resolution", "channels", "wanted"), [(28, 6, {"resolution", "channels"}), (8, 2, {"resolution"}), (4, 1, set())]
+)
+def test_settings_that_are_named_can_be_built(resolution: int, channels: int, wanted: set[str]) -> None:
+    skeleton = replace(SKELETON, resolution=resolution, channels=channels)
+    *_, line = Machine(step_s=0.02, image_s=0.02).preview().lines(SearchConfig(epochs=1), skeleton)
+    named: dict[str, Any] = {name: int(value) for name, value in re.findall(r"\[search\] (\w+) = (\d+)", line)}
+    assert named.keys() == wanted
+    plan_of(replace(skeleton, **named))
+
+
+def test_a_busy_machine_changes_the_time_and_not_what_it_is_scaled_from() -> None:
+    found = []
+    for slowdown in (1.0, 30.0):
+        machine = Machine(step_s=0.001, image_s=0.0001)
+        machine.slowdown = slowdown
+        found.append(machine.preview(32))
+    assert found[1].timed[-1].batch == 32 and found[1].eta_s == pytest.approx(30 * found[0].eta_s)
+    quiet, busy = (one.lines(SearchConfig(), SKELETON)[3] for one in found)
+    assert "other programs" not in quiet and "30 times as long as on a quiet one" in busy
 
 
 def test_size_of_a_search(tmp_path: Path) -> None:
@@ -91,4 +133,4 @@ def test_size_of_a_search(tmp_path: Path) -> None:
     found = preview_search(lambda batch: make_search(tmp_path, batch_size=batch), whole.config.batch_size)
     assert (found.steps, found.inner_steps) == (whole.total_steps, whole.inner_steps)
     assert found.weights == sum(p.numel() for p in whole.state.supernet.parameters())
-    assert found.architecture_steps == whole.total_steps // whole.inner_steps and found.cycle_s > 0
+    assert found.architecture_steps == whole.architecture_steps and found.eta_s > 0
