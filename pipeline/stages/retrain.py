@@ -27,7 +27,8 @@ from pipeline.stages.named_files import start_file
 from pipeline.stages.parts import Parts, split_training
 from pipeline.stages.start_weights import set_start
 from pipeline.stages.suspects import forget_learned, summarize_learned, write_learned
-from pipeline.stages.teachers import judge, open_teacher
+from pipeline.stages.teacher_judgement import judge
+from pipeline.stages.teachers import open_teacher
 from pipeline.training.job import Job, Outcome
 from pipeline.training.loop import train
 from pipeline.training.measures import Measures, measure, predict

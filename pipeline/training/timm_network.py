@@ -63,7 +63,7 @@ def fetch(name: str) -> Path:
             with _hub_quiet():
                 return Path(hf_hub_download(hub, _WEIGHTS, local_files_only=offline))
         except Exception as error:  # the hub's own, and those of whatever it sends requests with
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:120]
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:120].rstrip(". ")
         if offline:
             say(f"fetching the weights of {name} from {hub} …")
     raise UserError(

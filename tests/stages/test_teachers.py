@@ -21,7 +21,8 @@ from pipeline.errors import UserError
 from pipeline.stages import retrain
 from pipeline.stages.context import Context
 from pipeline.stages.parts import split_training
-from pipeline.stages.teachers import judge, open_teacher
+from pipeline.stages.teacher_judgement import judge
+from pipeline.stages.teachers import open_teacher
 from pipeline.training.linear_probe import probe_accuracy
 from pipeline.training.teacher import Teacher
 from tests.stages.made_teachers import SIDE, SMALLEST, make_timm, write_onnx, write_timm
