@@ -214,7 +214,7 @@ class Contest:
         )
         evidence = gather_evidence(pool, sources, ledger, TrainingBudget(options.evidence_minutes, 200))
         ledger.close()
-        verdict = conclude(evidence, sources, pool, found and found.scores(), Exploration(options.evaluations, seed))
+        verdict = conclude(evidence, sources, pool, Exploration(options.evaluations, seed))
         for row in verdict.standings:
             print(f"- {row.source}: {row.tau:+.2f} ({row.low:+.2f} … {row.high:+.2f}), weight {row.weight}")
         predicted = evidence.predict(sources.look(self._sample())).mean

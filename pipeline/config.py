@@ -227,10 +227,10 @@ class DiscretizeConfig(Section):
     """Widths to choose from, likewise; empty for [target] channels. `pipeline profile` times every size named here."""
     score_share: Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)] = 0.9
     """A larger network is taken while its cell keeps this share of what the search found (random 0, best 1)."""
-    evidence_minutes: Annotated[float, Field(ge=0.0, le=10_000.0, allow_inf_nan=False)] = 20.0
-    """Minutes of short trainings of candidates (on one process), by which every source of judgement (alpha, zero-cost
-    proxies, the networks the search judged, size, structure) earns its weight; 0 trusts the search's alpha alone."""
-    evidence_steps: Count = 400
+    evidence_minutes: Annotated[float, Field(ge=0.0, le=10_000.0, allow_inf_nan=False)] = 5.0
+    """Minutes of short trainings of candidates (on one process), by which zero-cost proxies, size and structure earn
+    weights beside what the search has judged; 0 trusts the search's alpha alone."""
+    evidence_steps: Count = 200
     """Steps of one short training."""
     evaluations: CountOrZero = 256
     """Networks whose score as a whole is evaluated on the way to the best one that may fit; 0 takes the best sum of

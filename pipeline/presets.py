@@ -65,13 +65,13 @@ _PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     # what phones run, for a folder of photos
     "mobile": {
         "data": {"format": "folder", "path": "images", "resolution": 128, "colour": True, "augment": "imagenet"},
-        "target": {**_MOBILE["target"], "budget_ms": 10.0},
+        "target": {**_MOBILE["target"], "budget_ms": 4.0},
         "search": {**_MOBILE["search"], "resolution": 64, "epochs": 30},
         "retrain": {**_MOBILE["retrain"], "epochs": 150, "holdout_share": 0.1},
     },
     "mobile-cifar": {
         "data": {**_CIFAR["data"], "format": "cifar10", "path": "data/cifar-10-batches-py"},
-        "target": {**_MOBILE["target"], "budget_ms": 5.0},
+        "target": {**_MOBILE["target"], "budget_ms": 2.0},
         "search": {**_MOBILE["search"], "resolution": 16, "epochs": 30},
         "retrain": {**_MOBILE["retrain"], "epochs": 300, "batch_size": 96},
     },
@@ -80,7 +80,6 @@ _PRESETS: dict[str, dict[str, dict[str, Any]]] = {
         "data": {"format": "folder", "path": "images", "resolution": 48, "colour": True, "augment": "crop-flip"},
         "target": {"budget_ms": 2.0},
         "search": {"resolution": 24, "inner_steps": 8, "epochs": 40},
-        "discretize": {"evidence_minutes": 8.0, "evidence_steps": 200},
         "retrain": {"epochs": 80, "holdout_share": 0.1},
     },
     "folder": {

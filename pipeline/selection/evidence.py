@@ -3,13 +3,15 @@
 With y the normal scores of the trained networks' losses (the best highest) and x_s those of source s among the networks
 considered,
 
-    y = Σ_s w_s · x_s + f(structure) + ε,     w_s ≥ 0,
+    y = Σ_s w_s · x_s + f(structure) + ε,     w_s ≥ t_s.
 
-a source gets the weight that it earns: w is the non-negative ridge solution whose ridge predicts left-out networks best
-(an infinite ridge among the choices), over the sources whose own rank correlation is positive. It is drawn towards what
-is expected before any network is trained: some trust in what the search learned on the same images, none in the rest.
-f is a Gaussian process over the structure (counts of operations, depths; choices in common), whose variances, 0 among
-them, have the largest marginal likelihood. What the trained networks do not settle stays uncertain.
+t_s is trust that needs no short training: the search has judged networks on the same images, thousands of times, which
+says more about a finished network than its first hundreds of steps do (RESULTS.md, two spaces). All other sources earn
+what they get: w is the non-negative ridge solution, drawn towards t, whose ridge predicts left-out networks best (an
+infinite one among the choices), over the sources whose own rank correlation is positive; together they count for no
+more than the search. f is a Gaussian process over the structure (counts of operations, depths; choices in common), whose
+variances, 0 among them, have the largest marginal likelihood. It learns what short trainings prefer, early starters too,
+so it is there only where no search has judged.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,8 +32,8 @@ Array = NDArray[np.float64]
 
 STRUCTURE, TOGETHER = "structure", "all together"
 _RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1e9)
-# what the search's sources are taken for until trained networks say otherwise
-_EXPECTED = {"alpha": 0.3, "supernet": 0.3}
+# of the search's sources; the sum of both, which agree, then spreads about as far as y
+_TRUST = {"alpha": 0.5, "supernet": 0.5}
 _VARIANCES = (0.0, 0.1, 0.3, 1.0)
 _NOISES = (0.1, 0.2, 0.4, 0.8, 1.2)
 _RESAMPLES, _FOLDS, _FEWEST = 200, 5, 4
@@ -90,33 +92,35 @@ def place_score(reference: Array, value: float) -> float:
     return _NORMAL.inv_cdf((place + 0.5) / (len(reference) + 1))
 
 
-def earn_weights(x: Array, y: Array, expected: Array) -> Array:
-    """Non-negative ridge weights of the columns that agree with y, the ridge by leaving one out.
+def earn_weights(x: Array, y: Array, trust: Array) -> Array:
+    """Non-negative ridge weights of the columns that agree with y, the ridge by leaving one out; none below `trust`.
 
-    The squared error of a left-out row is that of a fit without it; the largest ridge, which leaves the weights as
-    expected, is taken unless a smaller one predicts better.
+    Columns without trust have no more weight than those with it, if there are such. The squared error of a left-out row is that of a fit without it; the largest ridge, which leaves trust as it is, is
+    taken unless a smaller one predicts better.
     """
-    weights = np.zeros(x.shape[1])
+    weights = trust.copy()
     agree = [s for s in range(x.shape[1]) if tau_of(x[:, s], y) > 0]
     if not agree or len(y) < _FEWEST:
         return weights
-    kept = x[:, agree]
-    rows = np.arange(len(y))
+    kept, rows = x[:, agree], np.arange(len(y))
 
     def error(ridge: float) -> float:
         return float(
-            sum((y[i] - kept[i] @ _ridge_fit(kept[rows != i], y[rows != i], ridge, expected[agree])) ** 2 for i in rows)
+            sum((y[i] - kept[i] @ _ridge_fit(kept[rows != i], y[rows != i], ridge, trust[agree])) ** 2 for i in rows)
         )
 
-    weights[agree] = _ridge_fit(kept, y, min(reversed(_RIDGES), key=error), expected[agree])
+    weights[agree] = np.maximum(trust[agree], _ridge_fit(kept, y, min(reversed(_RIDGES), key=error), trust[agree]))
+    earned, trusted = weights[trust == 0].sum(), weights[trust > 0].sum()
+    if earned > trusted > 0:
+        weights[trust == 0] *= trusted / earned
     return weights
 
 
-def _ridge_fit(x: Array, y: Array, ridge: float, expected: Array) -> Array:
-    """argmin over w ≥ 0 of ‖y − x·w‖² + ridge · ‖w − expected‖²."""
+def _ridge_fit(x: Array, y: Array, ridge: float, trust: Array) -> Array:
+    """argmin over w ≥ 0 of ‖y − x·w‖² + ridge · ‖w − trust‖²."""
     size = x.shape[1]
     stacked = np.vstack([x, np.sqrt(ridge) * np.eye(size)])
-    found: Array = nnls(stacked, np.concatenate([y, np.sqrt(ridge) * expected]))[0]
+    found: Array = nnls(stacked, np.concatenate([y, np.sqrt(ridge) * trust]))[0]
     return found
 
 
@@ -144,10 +148,11 @@ class Evidence:
         self.names, self._looks, self._losses, self._reference = tuple(names), looks, list(losses), reference
         self._middle, self._spread = looks.counts.mean(0), looks.counts.std(0) + 1e-9
         self._x, self._y = self._scores(looks.figures), normal_scores([-loss for loss in losses])
-        self.weights = earn_weights(self._x, self._y, np.array([_EXPECTED.get(name, 0.0) for name in self.names]))
+        trust = np.array([_TRUST.get(name, 0.0) for name in self.names])
+        self.weights = earn_weights(self._x, self._y, trust)
         residuals = self._y - self._x @ self.weights
         distances, common = self._apart(looks)
-        self.kernel, noise = _most_likely(distances, common, residuals)
+        self.kernel, noise = (Kernel(0.0, 0.0), 1.0) if trust.any() else _most_likely(distances, common, residuals)
         self._factor = cho_factor(self.kernel.between(distances, common) + noise * np.eye(len(residuals)))
         self._solved = cho_solve(self._factor, residuals)
 

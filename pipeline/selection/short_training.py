@@ -15,15 +15,25 @@ from pipeline.data.normalization import Normalization
 from pipeline.space.genotype import Genotype
 from pipeline.space.network import Network
 from pipeline.space.skeleton import Skeleton
+from pipeline.space.spaces import space_named
 
 _PEAK_LR, _MOMENTUM, _WEIGHT_DECAY, _CLIP = 0.1, 0.9, 3e-4, 5.0
 _VALIDATION_IMAGES = 4096
-_FEWEST_CELLS = 5  # in a shallower network cells hardly differ
+_CELLS, _CHANNELS, _PIXELS = 5, 8, 32  # fewer cells hardly differ, and more of anything buys fewer trainings
 
 
 def trial_skeleton(searched: Skeleton) -> Skeleton:
-    """The layout in which single networks are looked at and trained: the search's, with a few cells at least."""
-    return replace(searched, cells=max(searched.cells, _FEWEST_CELLS))
+    """The layout in which single networks are looked at and trained: small, as many short trainings say more than few.
+
+    A space of layers keeps its layers; a stem that divides the resolution already makes the rest small.
+    """
+    has_layers = searched.cells == len(space_named(searched.space).kinds)
+    return replace(
+        searched,
+        cells=searched.cells if has_layers else _CELLS,
+        channels=min(searched.channels, _CHANNELS),
+        resolution=searched.resolution if searched.imagenet_stem else min(searched.resolution, _PIXELS),
+    )
 
 
 @dataclass(frozen=True)

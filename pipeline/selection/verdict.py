@@ -29,17 +29,14 @@ class Exploration(NamedTuple):
     watched: Callable[[Iterator[Choices], int], Iterator[Choices]] = lambda evaluated, at_most: evaluated
 
 
-def conclude(
-    evidence: Evidence, sources: Sources, pool: Pool, alpha: Scores | None, exploration: Exploration
-) -> Verdict:
-    """The verdict; that of the search's alpha, if any, where the evidence predicts left-out networks by chance only."""
+def conclude(evidence: Evidence, sources: Sources, pool: Pool, exploration: Exploration) -> Verdict:
+    """The verdict; where short trainings and the sources are at odds, a sentence says so."""
     standings = evidence.standings()
-    if alpha is not None and standings[-1].tau <= 0:
+    if standings[-1].tau <= 0:
         say(
-            f"the short trainings say no more than chance about networks left out (τ {standings[-1].tau:+.2f}): "
-            "the search's alpha decides; raise [discretize] evidence_minutes or evidence_steps"
+            f"the short trainings agree with nothing that is known without them (τ {standings[-1].tau:+.2f}); what the "
+            "search has judged decides"
         )
-        return Verdict(alpha, None, standings)
     idle = [name for name, weight in zip(evidence.names, evidence.weights, strict=True) if not weight]
     heard = sources.without(idle)
 

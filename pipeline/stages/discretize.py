@@ -120,7 +120,7 @@ def _weigh_evidence(
     with assisted(context.device):
         evidence = judge(context, pool, sources, context.run.evidence)
     exploration = Exploration(context.config.discretize.evaluations, seed, _with_bar)
-    verdict = conclude(evidence, sources, pool, scores, exploration)
+    verdict = conclude(evidence, sources, pool, exploration)
     show(show_evidence(verdict.standings))
     return verdict
 

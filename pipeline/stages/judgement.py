@@ -55,9 +55,8 @@ def alpha_scores(context: Context, found: Alphas) -> Scores:
 
 
 def make_material(context: Context) -> Material:
-    """The images as the search sees them."""
-    config = context.config
-    resolution = context.search_skeleton.resolution
+    """The search's images at the size of the trials."""
+    config, resolution = context.config, trial_skeleton(context.search_skeleton).resolution
     return Material(
         context.data, config.search.batch_size, config.compute.seed, config.data.augment, context.device, resolution
     )

@@ -8,6 +8,7 @@ import pytest
 
 from pipeline.selection.evidence import (
     Evidence,
+    Kernel,
     Looks,
     earn_weights,
     normal_scores,
@@ -86,17 +87,35 @@ def test_a_source_that_is_wrong_or_random_earns_nothing_or_little() -> None:
     assert (earn_weights(rng.normal(size=(2, 2)), y[:2], np.zeros(2)) == 0).all()
 
 
-def test_weights_stay_as_expected_where_trainings_say_little_and_move_where_they_say_much() -> None:
+def test_trust_is_the_least_and_grows_where_trainings_say_much() -> None:
     rng = np.random.default_rng(2)
-    x, expected = rng.normal(size=(40, 1)), np.array([0.3])
-    few = [(x[:8], 0.3 * x[:8, 0] + rng.normal(size=8)) for _ in range(30)]
+    x, trust = rng.normal(size=(40, 2)), np.array([0.3, 0.0])
+    assert earn_weights(x, 0.9 * x[:, 0], trust).tolist() == pytest.approx([0.9, 0.0], abs=0.02)
+    assert earn_weights(x, -x[:, 0] - x[:, 1], trust).tolist() == [0.3, 0.0]
+    assert earn_weights(x[:3], x[:3, 1], trust).tolist() == [0.3, 0.0]
+    assert earn_weights(x, 2 * x[:, 1] - x[:, 0], trust).tolist() == pytest.approx([0.3, 0.3])
+    few = [(x[:8, :1], 0.3 * x[:8, 0] + rng.normal(size=8)) for _ in range(30)]
 
     def error(start: float) -> float:
         return float(np.mean([abs(earn_weights(*pair, np.array([start]))[0] - 0.3) for pair in few]))
 
     assert error(0.3) < 0.8 * error(0.0)
-    assert earn_weights(x, 0.9 * x[:, 0], expected)[0] == pytest.approx(0.9, abs=0.02)
-    assert earn_weights(x, -x[:, 0], expected)[0] == 0.0
+
+
+def heard_scores(values: np.ndarray) -> np.ndarray:
+    return np.array([place_score(values, value) for value in values])
+
+
+def test_the_search_is_heard_although_short_trainings_contradict_it_and_structure_is_not() -> None:
+    rng = np.random.default_rng(9)
+    looks = looks_of(rng.normal(size=(40, 2)))
+    losses = looks.figures[:, 0] - looks.counts[:, 0]  # against the search, and by the structure
+    heard = Evidence(("supernet", "naswot"), looks, losses.tolist(), looks.figures)
+    assert heard.weights[0] == 0.5 and heard.kernel == Kernel(0.0, 0.0)
+    expected = 0.5 * heard_scores(looks.figures[:, 0]) + heard.weights[1] * heard_scores(looks.figures[:, 1])
+    np.testing.assert_allclose(heard.predict(looks).mean, expected, atol=1e-12)
+    unsearched = Evidence(("synflow", "naswot"), looks, losses.tolist(), looks.figures)
+    assert unsearched.weights[0] == 0.0 and unsearched.kernel.smooth > 0
 
 
 def test_a_good_source_predicts_networks_that_were_not_trained() -> None:

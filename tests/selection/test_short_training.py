@@ -8,7 +8,8 @@ import torch
 
 from pipeline.config import DataConfig
 from pipeline.data import load_data
-from pipeline.selection.short_training import Material, train_shortly, validation_loss
+from pipeline.selection.pool import feasible_networks
+from pipeline.selection.short_training import Material, train_shortly, trial_skeleton, validation_loss
 from pipeline.space.genotype import Genotype
 from pipeline.space.network import Network
 from pipeline.space.skeleton import Skeleton
@@ -70,3 +71,18 @@ def test_validation_loss_is_the_mean_over_all_validation_images(material: Materi
         logits = network.eval().double()((pixels - mean) / std)
         expected = torch.nn.functional.cross_entropy(logits, labels)
     assert validation_loss(network.float(), material) == pytest.approx(float(expected), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("searched", "tried"),
+    [
+        (Skeleton("darts", 8, 16, 16, 10), Skeleton("darts", 5, 8, 16, 10)),
+        (Skeleton("darts", 3, 4, 64, 10), Skeleton("darts", 5, 4, 32, 10)),
+        (Skeleton("darts", 8, 16, 64, 10, stem="imagenet"), Skeleton("darts", 5, 8, 64, 10, stem="imagenet")),
+        (Skeleton("mobile", 22, 16, 64, 10, stem="cifar"), Skeleton("mobile", 22, 8, 32, 10, stem="cifar")),
+        (Skeleton("nasbench-macro", 8, 8, 16, 10), Skeleton("nasbench-macro", 8, 8, 16, 10)),
+    ],
+)
+def test_trials_are_small_whatever_is_searched(searched: Skeleton, tried: Skeleton) -> None:
+    assert trial_skeleton(searched) == tried
+    Network(tried, next(iter(feasible_networks(space_named(tried.space), (), 1, 0))))

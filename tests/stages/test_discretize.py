@@ -216,7 +216,9 @@ def test_evidence_is_gathered_shown_and_survives_a_kill(tmp_path: Path, monkeypa
     rows = {row["source"]: row for row in selection["evidence"]}
     assert {"alpha", "synflow", "naswot", "macs", "structure", "all together"} <= set(rows)
     assert all(row["low"] <= row["tau"] <= row["high"] for row in rows.values())
-    assert all(row["weight"] == 0 for row in rows.values() if row["tau"] <= 0 and row["source"] in ("alpha", "synflow"))
+    assert all(rows[name]["weight"] == 0 for name in ("synflow", "naswot", "params") if rows[name]["tau"] <= 0)
+    earned = sum(row["weight"] or 0.0 for name, row in rows.items() if name != "alpha")
+    assert rows["structure"]["weight"] == 0 and earned <= rows["alpha"]["weight"] + 1e-9
     assert read_json(whole.run.certificate)["measured_ms"]["p50"] <= whole.config.target.budget_ms
     trained = whole.run.evidence.read_text().splitlines()
     assert len(trained) == 1 + FEWEST_TRIALS
