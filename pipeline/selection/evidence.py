@@ -7,11 +7,11 @@ considered,
 
 t_s is trust that needs no short training: the search has judged networks on the same images, thousands of times, which
 says more about a finished network than its first hundreds of steps do (RESULTS.md, two spaces). All other sources earn
-what they get: w is the non-negative ridge solution, drawn towards t, whose ridge predicts left-out networks best (an
-infinite one among the choices), over the sources whose own rank correlation is positive; together they count for no
-more than the search. f is a Gaussian process over the structure (counts of operations, depths; choices in common), whose
-variances, 0 among them, have the largest marginal likelihood. It learns what short trainings prefer, early starters too,
-so it is there only where no search has judged.
+what they get, together no more than the search has: w is the non-negative ridge solution, drawn towards t, whose ridge
+predicts left-out networks best (an infinite one among the choices), over the sources whose own rank correlation is
+positive. f is a Gaussian process over the structure (counts of operations, depths; choices in common), whose variances,
+0 among them, have the largest marginal likelihood. It learns what short trainings prefer, early starters too, so it is
+there only where no search has judged.
 """
 
 from collections.abc import Callable, Sequence
@@ -95,8 +95,9 @@ def place_score(reference: Array, value: float) -> float:
 def earn_weights(x: Array, y: Array, trust: Array) -> Array:
     """Non-negative ridge weights of the columns that agree with y, the ridge by leaving one out; none below `trust`.
 
-    Columns without trust have no more weight than those with it, if there are such. The squared error of a left-out row is that of a fit without it; the largest ridge, which leaves trust as it is, is
-    taken unless a smaller one predicts better.
+    Columns without trust have no more weight than those with it, if there are such. The squared error of a left-out row
+    is that of a fit without it; the largest ridge, which leaves trust as it is, is taken unless a smaller one predicts
+    better.
     """
     weights = trust.copy()
     agree = [s for s in range(x.shape[1]) if tau_of(x[:, s], y) > 0]
