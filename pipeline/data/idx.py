@@ -4,6 +4,7 @@ import gzip
 import math
 import zlib
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from pipeline.data.labels import number_classes
 from pipeline.data.pixels import as_tensor, fit_images
 from pipeline.data.pool import Given, Pool, TensorImages, hash_files
 from pipeline.errors import UserError
+from pipeline.memory import require_memory
 
 _UNSIGNED_BYTE = 8
 _TRAIN, _TEST = "train", "t10k"
@@ -38,31 +40,32 @@ def load_idx(config: DataConfig, folder: Path) -> Pool:
 
 def read_idx(path: Path, dimensions: int) -> Tensor:
     """The bytes of one file: 0, 0, type, number of dimensions, the sizes as big-endian 32-bit numbers, the values."""
-    content = _read_bytes(path)
-    header = 4 + 4 * dimensions
-    if len(content) < header or content[:4] != bytes([0, 0, _UNSIGNED_BYTE, dimensions]):
-        raise UserError(
-            f"{path} is not an idx file of unsigned bytes with {dimensions} dimension{'s'[: dimensions - 1]}"
-        )
-    shape = np.frombuffer(content, ">u4", dimensions, offset=4).tolist()
-    if math.prod(shape) != len(content) - header or 0 in shape:
-        held = len(content) - header
-        raise UserError(
-            f"{path} is damaged: its header announces {' x '.join(map(str, shape))} bytes, but it holds {held}"
-        )
-    return as_tensor(np.frombuffer(content, np.uint8, offset=header).reshape(shape))
-
-
-def _read_bytes(path: Path) -> bytes:
     try:
-        if path.suffix == ".gz":
-            with gzip.open(path) as file:
-                return file.read()
-        return path.read_bytes()
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            shape = _read_shape(file, path, dimensions)
+            announced = math.prod(shape)
+            require_memory(2 * announced, f"reading {path}", "the number of images")
+            content = file.read(announced + 1)  # and no more: a small .gz may hold gigabytes
     except (gzip.BadGzipFile, EOFError, zlib.error):
         raise UserError(f"{path} is not a whole gzip file; download it again") from None
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
+    if announced != len(content) or not announced:
+        held = len(content) if len(content) <= announced else "more"
+        raise UserError(
+            f"{path} is damaged: its header announces {' x '.join(map(str, shape))} bytes, but it holds {held}"
+        )
+    return as_tensor(np.frombuffer(content, np.uint8).reshape(shape))
+
+
+def _read_shape(file: BinaryIO | gzip.GzipFile, path: Path, dimensions: int) -> list[int]:
+    header = file.read(4 + 4 * dimensions)
+    if len(header) < 4 + 4 * dimensions or header[:4] != bytes([0, 0, _UNSIGNED_BYTE, dimensions]):
+        raise UserError(
+            f"{path} is not an idx file of unsigned bytes with {dimensions} dimension{'s'[: dimensions - 1]}"
+        )
+    sizes: list[int] = np.frombuffer(header, ">u4", dimensions, offset=4).tolist()
+    return sizes
 
 
 def _find(folder: Path, part: str, kind: str) -> Path | None:

@@ -14,6 +14,7 @@ from pipeline.data.labels import number_classes
 from pipeline.data.pixels import as_tensor, fit_images
 from pipeline.data.pool import Given, Pool, TensorImages, hash_files
 from pipeline.errors import UserError
+from pipeline.memory import require_memory
 
 Array = np.ndarray[Any, Any]
 
@@ -50,10 +51,11 @@ def _read(path: Path) -> dict[str, Array]:
         if not isinstance(archive, np.lib.npyio.NpzFile):
             raise UserError(f"{path} holds one bare array; save x_train and y_train with numpy.savez ([data] path)")
         with archive:
+            require_memory(_announced_bytes(path, wanted), f"reading {path}", "the number of images")
             arrays = {}
             for name in wanted:
                 if name in archive:
-                    arrays[name] = archive[name]
+                    arrays[name] = _require_array(archive[name])
             return arrays
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror or error}") from None
@@ -64,6 +66,19 @@ def _read(path: Path) -> dict[str, Array]:
                 f"{name} in {path} holds Python objects, which are never loaded; save plain numbers with numpy.savez"
             ) from None
         raise UserError(f"{path} is not a sound .npz file ({name}: {error})") from None
+
+
+def _announced_bytes(path: Path, names: tuple[str, ...]) -> int:
+    """What the arrays will take in memory; a small archive may hold gigabytes."""
+    with zipfile.ZipFile(path) as archive:
+        return sum(entry.file_size for entry in archive.infolist() if Path(entry.filename).stem in names)
+
+
+def _require_array(found: Any) -> Array:
+    """What numpy has read; of a member that is no array it hands out the raw bytes."""
+    if not isinstance(found, np.ndarray):
+        raise ValueError("raw bytes instead of an array")
+    return found
 
 
 def _read_images(array: Array, where: str) -> Tensor:

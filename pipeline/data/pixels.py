@@ -5,9 +5,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from pipeline.memory import require_memory
+
 # ITU-R 601 luma, the weights that Pillow's convert("L") uses
 _LUMA = (0.299, 0.587, 0.114)
-_CHUNK = 4096
+_CHUNK_VALUES = 1 << 26  # of which several are held as floats
 
 
 def fit_images(images: Tensor, resolution: int, colour: bool, scale: float = 1.0) -> Tensor:
@@ -22,7 +24,10 @@ def fit_images(images: Tensor, resolution: int, colour: bool, scale: float = 1.0
         and images.shape[1:] == (3 if colour else 1, resolution, resolution)
     ):
         return images.contiguous()
-    return torch.cat([_fit_chunk(chunk, resolution, colour, scale) for chunk in torch.split(images, _CHUNK)])
+    needed = 2 * len(images) * (3 if colour else 1) * resolution**2  # in parts, then together
+    require_memory(needed, f"{len(images):,} images of {resolution} pixels a side", "[data] resolution")
+    chunks = torch.split(images, max(_CHUNK_VALUES // (3 * resolution**2), 1))
+    return torch.cat([_fit_chunk(chunk, resolution, colour, scale) for chunk in chunks])
 
 
 def _fit_chunk(images: Tensor, resolution: int, colour: bool, scale: float) -> Tensor:

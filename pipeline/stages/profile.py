@@ -12,7 +12,9 @@ from pipeline.latency.campaign_kit import campaign_kit, read_campaign_kit
 from pipeline.latency.measure import Device, Effort
 from pipeline.latency.profiling import Profile, profile_device, store_table
 from pipeline.latency.validity import describe_validation
+from pipeline.memory import require_memory
 from pipeline.report.pictures.latency import draw_costs, draw_predictions, save_picture
+from pipeline.space.footprint import probe_bytes
 from pipeline.space.skeleton import Skeleton
 from pipeline.stages.context import Context
 from pipeline.stages.kits import write_with_bar
@@ -58,9 +60,11 @@ def use_kit(context: Context, result: Path) -> None:
 
 def campaign_of(context: Context) -> Campaign:
     """What the configuration asks to be timed: the target network in every size that selection may choose."""
-    settings = context.config.profile
+    settings, skeletons = context.config.profile, tuple(skeletons_of(context))
+    needed = probe_bytes(skeletons, settings.copies, context.config.target.batch)
+    require_memory(needed, "timing all operations", "[target] channels, cells or batch, or [data] resolution")
     return Campaign(
-        skeletons=tuple(skeletons_of(context)),
+        skeletons=skeletons,
         precisions=tuple(dict.fromkeys(settings.precision)),
         copies=settings.copies,
         calibration_networks=settings.calibration_networks,

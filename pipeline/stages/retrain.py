@@ -15,10 +15,12 @@ from pipeline.console import say
 from pipeline.data import ImageData
 from pipeline.data.normalization import Normalization
 from pipeline.errors import UserError
+from pipeline.memory import require_memory
 from pipeline.resumable.checkpoint import hash_of
 from pipeline.resumable.history import publish_history
 from pipeline.resumable.ranks import is_writer, joined, wait_for_all, world
 from pipeline.rundir import sha256_of
+from pipeline.space.footprint import training_bytes
 from pipeline.space.network import Network
 from pipeline.space.skeleton import Skeleton
 from pipeline.stages.context import Context
@@ -80,6 +82,7 @@ def prepare(context: Context, device: torch.device) -> Training:
     """The network with its starting weights, and the job; a teacher has been judged."""
     chosen = context.read(ChosenNetwork)
     _check_data(context.data, chosen.skeleton)
+    _check_size(context, chosen)
     job = make_job(context, chosen, device)
     network = make_network(context, chosen)
     start = set_start(context, network)
@@ -100,6 +103,15 @@ def _check_data(data: ImageData, skeleton: Skeleton) -> None:
                 f"the data has {found} {name}, the chosen network is for {wanted}; run `pipeline run`, which chooses "
                 "one for this data"
             )
+
+
+def _check_size(context: Context, chosen: ChosenNetwork) -> None:
+    """Refuse a step that no memory here can hold."""
+    retrain = context.config.retrain
+    if context.device.type == "cpu":
+        images = min(retrain.batch_size, len(context.data.train_all)) // (retrain.accumulate * world().size)
+        needed = training_bytes(chosen.skeleton, chosen.genotype, images)
+        require_memory(needed, "a training step", "[retrain] batch_size, or raise accumulate")
 
 
 def make_network(context: Context, chosen: ChosenNetwork) -> Network:

@@ -10,6 +10,7 @@ from pipeline.budget.targets import Demands, Target, make_targets
 from pipeline.console import say
 from pipeline.data.pool import GLIMPSED
 from pipeline.latency.validity import require_valid
+from pipeline.memory import require_memory
 from pipeline.resumable.checkpoint import hash_of
 from pipeline.resumable.history import publish_history
 from pipeline.resumable.ranks import is_writer, joined
@@ -19,6 +20,7 @@ from pipeline.search.objective import Constraint
 from pipeline.search.preview import preview_search
 from pipeline.space.cells import Space
 from pipeline.space.extremes import cheapest_genotype, costliest_genotype
+from pipeline.space.footprint import supernet_bytes
 from pipeline.space.score import relative_prices
 from pipeline.space.spaces import space_named
 from pipeline.stages import stage_named
@@ -28,9 +30,9 @@ from pipeline.stages.tables import TargetTable, open_target_table, skeletons_of
 
 def run(context: Context) -> None:
     """Write the architecture parameters and the supernet's weights; all ranks of a launcher search, one writes."""
-    constraint = make_constraint(context, open_target_table(context))
+    constraint, config = make_constraint(context, open_target_table(context)), context.config
+    _check_size(context)
     with joined(context.device) as device:
-        config = context.config
         search = Search(config.search, config.compute, context.data, context.search_skeleton, constraint, device)
         files = SearchFiles(
             context.run.checkpoints("search"), _working_history(context), context.run.tensorboard("search")
@@ -44,6 +46,7 @@ def preview(context: Context) -> None:
     """`search --dry-run`: say what would run, how large it is and how long it takes; write nothing."""
     constraint = make_constraint(context, open_target_table(context))
     config, data = context.config, context.data.glimpse()
+    _check_size(context)
 
     def make(batch_size: int) -> Search:
         # such steps take as long as any, and nothing diverges by them, however few images they are taken on
@@ -57,6 +60,17 @@ def preview(context: Context) -> None:
     for line in found.lines(config.search, context.search_skeleton):
         say(line)
     say(f"next: pipeline {context.run.call('search')}, with the same flags but --dry-run")
+
+
+def _check_size(context: Context) -> None:
+    """Refuse a supernet that no memory here can hold, before it is built."""
+    search = context.config.search
+    if context.device.type == "cpu":
+        require_memory(
+            supernet_bytes(context.search_skeleton, search.batch_size * search.validation_batches),
+            "the search",
+            "[search] batch_size, validation_batches, channels, cells or resolution",
+        )
 
 
 def make_constraint(context: Context, table: TargetTable) -> Constraint:
