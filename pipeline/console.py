@@ -23,6 +23,8 @@ from rich.progress import (
 from rich.table import Column, Table
 from rich.text import Text
 
+from pipeline.errors import UserError
+
 _LINE_EVERY_S = 30.0
 _LOG_WIDTH = 120
 _MOST_SPOKEN = 10_000
@@ -33,19 +35,39 @@ console = Console(stderr=True, highlight=False)
 
 def is_follower() -> bool:
     """A process that a launcher started beside the first one: it computes; the first one speaks and keeps the books."""
-    return int(os.environ.get("RANK", "0")) > 0
+    rank = os.environ.get("RANK", "0")
+    return rank.strip("0").isdecimal() and os.environ.get("WORLD_SIZE", "1") != "1"  # else there is none to follow
+
+
+def printable(text: str) -> str:
+    """The text with characters that would steer a terminal, or cannot be written to it, as their escapes."""
+    encoding = sys.stderr.encoding or "utf-8"
+    plain = "".join(one if one == "\n" or one.isprintable() else _escaped(one) for one in text)
+    return plain.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
 
 
 def launched_processes() -> int:
     """How many processes the launcher started; 1 without one."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
+    return max(said_by_launcher("WORLD_SIZE", 1), 1)
+
+
+def said_by_launcher(name: str, default: int) -> int:
+    """A number that torchrun puts into the environment of every process."""
+    text = os.environ.get(name, str(default))
+    if not text.isdecimal():
+        raise UserError(f"{name}={text} in the environment is not a number; unset it, or start processes with torchrun")
+    return int(text)
 
 
 def say(message: str) -> None:
     """One line for the user."""
     if is_follower():
         return
-    console.print(message, markup=False, soft_wrap=True)
+    console.print(printable(message), markup=False, soft_wrap=True)
     _spoken.append(message)
 
 

@@ -17,6 +17,7 @@ import pytest
 from PIL import Image
 
 from pipeline.cli import main
+from pipeline.errors import UserError
 from pipeline.latency.measure import Effort
 from pipeline.latency.target import TargetMachine
 from pipeline.presets import PRESET_NAMES, render_preset
@@ -272,6 +273,30 @@ main()
 """
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (130, "error: interrupted before anything had begun\n")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "part"),
+    [
+        (RuntimeError("first line\nsecond"), 2, "a library could not do that (first line)"),
+        (OverflowError("too large"), 2, "too large"),
+        (MemoryError(), 2, "MemoryError"),
+        (KeyError("surprise"), 1, "a mistake of the program"),
+        (UserError("steered \x1b[2J\u2028 terminal"), 2, "steered \\x1b[2J\\u2028 terminal"),
+    ],
+)
+def test_whatever_ends_a_command_is_a_sentence_and_debug_shows_the_trace(
+    pipeline: Run, project: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int, part: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("pipeline.runner.execution.run_stage", fail)
+    refused(pipeline("export", cwd=project), part, code=code)
+    for arguments in (["export", "--debug"], ["--debug", "export"]):
+        done = pipeline(*arguments, cwd=project)
+        assert done.returncode == code and part in done.stderr
+        assert "Traceback" in done.stderr and f"{type(error).__name__}" in done.stderr
 
 
 def test_a_read_only_place_is_one_sentence(pipeline: Run, project: Path) -> None:

@@ -24,6 +24,7 @@ def test_without_a_terminal_a_line_every_half_minute(monkeypatch: pytest.MonkeyP
 def test_followers_of_a_launcher_are_silent(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("RANK", "1")
     say("hello")
     assert progress_bar().disable

@@ -1,16 +1,20 @@
 """The application that commands register with, and its one way to end."""
 
+import os
 import signal
 import sys
+import threading
+import traceback
 from typing import Annotated
 
 import typer
 
-from pipeline.errors import PipelineError, UserError
+from pipeline.cli.failure import INTERRUPTED, describe_failure
+from pipeline.errors import UserError
 from pipeline.openmp import settle_waiting
 from pipeline.resumable.interruption import is_ignored
 
-_INTERRUPTED = "interrupted; the same command goes on from what was saved"
+_DEBUG = "--debug"
 
 app = typer.Typer(
     invoke_without_command=True,
@@ -25,6 +29,7 @@ app = typer.Typer(
 def start(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    debug: Annotated[bool, typer.Option(_DEBUG, help="Show where an error arose; any command takes it.")] = False,
 ) -> None:
     """What is asked of no command."""
     if version:
@@ -42,33 +47,36 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if not is_ignored(number):
             signal.signal(number, signal.default_int_handler)
+    arguments = [argument for argument in sys.argv[1:] if argument != _DEBUG]
+    debug = len(arguments) < len(sys.argv) - 1
+    if not debug:  # a thread that fails (TensorBoard's, on a full disk) fails whoever waits for it, in one sentence
+        threading.excepthook = lambda _: None
     try:
-        status = app(standalone_mode=False)
+        status = app(args=arguments, standalone_mode=False)
         if status == 130:  # what typer makes of an interrupt, without a word
-            status = _fail(_INTERRUPTED, 130)
-    except PipelineError as error:
-        status = _fail(str(error), error.exit_code)
-    except KeyboardInterrupt:
-        status = _fail(_INTERRUPTED, 130)
-    except OSError as error:
-        status = _fail(
-            f"{error.strerror or error}: {error.filename or 'the system gives no file'}", UserError.exit_code
-        )
-    except typer.Abort:
-        status = _fail("interrupted", 130)
+            status = _fail(*INTERRUPTED)
+        sys.stdout.flush()
     except typer.Exit as stop:
         status = stop.exit_code
-    except Exception as error:
-        if not hasattr(error, "format_message"):  # not one of Click's usage errors
-            raise
-        status = _fail(error.format_message(), UserError.exit_code)
+    except BrokenPipeError:
+        status = _leave_quietly()
+    except (Exception, KeyboardInterrupt) as error:
+        if debug:
+            traceback.print_exception(error)
+        status = _fail(*describe_failure(error))
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _leave_quietly() -> int:
+    """Whoever read our output has gone: there is nobody to tell, and Python must not try to at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return UserError.exit_code
 
 
 def _fail(sentence: str, exit_code: int) -> int:
     from rich.text import Text
 
-    from pipeline.console import console
+    from pipeline.console import console, printable
 
-    console.print(Text.assemble(("error: ", "bold red"), sentence), soft_wrap=True)
+    console.print(Text.assemble(("error: ", "bold red"), printable(sentence)), soft_wrap=True)
     return exit_code

@@ -31,11 +31,14 @@ def rank(
 ) -> None:
     """Say which of several genotypes is best on this run's data, with the evidence."""
     from pipeline.console import print_ranking
+    from pipeline.runner.explaining import explained
     from pipeline.runner.opening import open_run
     from pipeline.stages.rank import rank as rank_genotypes
 
     context = open_run(config, run, {"discretize": {"evidence_minutes": minutes}})
-    print_ranking(rank_genotypes(context, genotypes), json)
+    with explained(context.config):
+        ranking = rank_genotypes(context, genotypes)
+    print_ranking(ranking, json)
 
 
 @app.command()

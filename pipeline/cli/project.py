@@ -29,8 +29,11 @@ def check(config: ConfigFile = CONFIG_FILE, run: RunName = DEFAULT_RUN, json: As
     from pipeline.console import say
     from pipeline.data.check import check_data
     from pipeline.report.data import report_check
+    from pipeline.runner.explaining import explained
     from pipeline.runner.opening import open_run
 
     context = open_run(config, run, {})
-    report_check(check_data(context.data), json)
+    with explained(context.config):
+        found = check_data(context.data)
+    report_check(found, json)
     say(f"next: pipeline {context.run.call('profile')}")

@@ -49,10 +49,13 @@ def compare(
 ) -> None:
     """Train other networks of the same latency alike, and say who wins."""
     from pipeline.report.comparison import print_comparison
+    from pipeline.runner.explaining import explained
     from pipeline.runner.opening import open_run
     from pipeline.stages.compare import Order, compare
 
     names = tuple(dict.fromkeys(name.strip() for name in rivals.split(",") if name.strip()))
     context = open_run(config, run, {}, budget_ms)
-    print_comparison(compare(context, Order(names, minutes, tuple(range(seeds)))), json)
+    with explained(context.config):
+        found = compare(context, Order(names, minutes, tuple(range(seeds))))
+    print_comparison(found, json)
     write_page(context.run, config)

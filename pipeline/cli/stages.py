@@ -133,10 +133,13 @@ def search(
         "search": {"method": method, "epochs": epochs, "allow_unvalidated": allow_unvalidated},
     }
     if dry_run:
+        from pipeline.runner.explaining import explained
         from pipeline.runner.opening import open_run
         from pipeline.stages.search import preview
 
-        preview(open_run(config, run, flags))
+        context = open_run(config, run, flags)
+        with explained(context.config):
+            preview(context)
         return
     Command("search", config, run, flags, force=force, yes=yes).execute()
 

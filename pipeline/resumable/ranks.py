@@ -4,7 +4,6 @@ Every rank holds the same weights and the same alpha at every step: each compute
 that enters an update is averaged first, and only the writer touches the disk. With one process all of this is free.
 """
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -14,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from pipeline.console import launched_processes
+from pipeline.console import launched_processes, said_by_launcher
 from pipeline.errors import Interrupted, UserError
 
 T = TypeVar("T")
@@ -54,7 +53,7 @@ def joined(device: torch.device) -> Iterator[torch.device]:
         yield device
         return
     if device.type == "cuda":
-        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        device = torch.device("cuda", said_by_launcher("LOCAL_RANK", 0))
         torch.cuda.set_device(device)
     try:
         dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=_TIMEOUT)

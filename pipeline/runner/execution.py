@@ -21,6 +21,7 @@ from pipeline.errors import UserError
 from pipeline.rundir import budget_folders, write_json, write_text
 from pipeline.runner.artifacts import check_inputs, hash_of, hash_outputs, read_record
 from pipeline.runner.environment import describe_environment
+from pipeline.runner.explaining import explained
 from pipeline.runner.log import logged
 from pipeline.runner.opening import remember_flags
 from pipeline.runner.redoing import confirm_redo, set_aside
@@ -41,7 +42,7 @@ def run_stage(context: Context, stage: Stage, force: bool = False, yes: bool = F
         if force or any(list(changes_since(context, one)) for one in stages):
             _module(stage).run(context)
         return
-    with context.run.locked():
+    with explained(context.config, stage), context.run.locked():
         for one in stages:
             _bring_up_to_date(context, one, [] if force or yes else [one], force)
 
@@ -70,7 +71,7 @@ def run_audit(context: Context, force: bool = False) -> None:
         if force or any(list(changes_since(context, one)) for one in (*before, stage)):
             _module(stage).audit(context)
         return
-    with context.run.locked():
+    with explained(context.config, stage), context.run.locked():
         for one in before:
             _bring_up_to_date(context, one, [], force)
         if force or list(changes_since(context, stage)):
@@ -89,7 +90,7 @@ def run_all(context: Context, yes: bool = False) -> None:
     The first that must be made again is asked about, with all that follows: nobody waits for a second question.
     """
     _require_one_process(context, "run")
-    with context.run.locked():
+    with explained(context.config), context.run.locked():
         if context.config.retrain.teacher:  # refused now, and not after the search
             open_teacher(context, context.device)
         stages, asked = stages_of(context.config), yes
@@ -109,7 +110,7 @@ def _check_learning(context: Context, stages: Sequence[Stage]) -> None:
 def run_otherwise(context: Context, stage: Stage, work: Work, reason: str) -> None:
     """Make the outputs of a stage in another way than its own, such as from what a kit has measured."""
     _require_one_process(context, stage.command)
-    with context.run.locked():
+    with explained(context.config, stage), context.run.locked():
         say(f"▶ {stage.name}: {reason}")
         _run_locked(context, stage, work)
         remember_flags(context)
@@ -118,7 +119,7 @@ def run_otherwise(context: Context, stage: Stage, work: Work, reason: str) -> No
 def hand_out(context: Context, stage: Stage, work: Work) -> None:
     """Do something with the inputs of a stage that changes nothing in the run, such as writing a kit."""
     _require_one_process(context, stage.command)
-    with context.run.locked():
+    with explained(context.config, stage), context.run.locked():
         check_inputs(context, stage)
         work(context)
         remember_flags(context)

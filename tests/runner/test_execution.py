@@ -305,6 +305,7 @@ def test_a_follower_computes_only_when_the_first_process_does(
 ) -> None:
     """Beside a first process that finds all up to date, it would wait for ever."""
     run_all(context(tmp_path))
+    monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("RANK", "1")
     run_stage(context(tmp_path), FIRST)
     assert calls == ["search", "retrain"]
