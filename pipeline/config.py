@@ -172,7 +172,7 @@ class SearchConfig(Section):
     products: Literal["exact", "finite_difference", "gauss_newton"] = "finite_difference"
     """Second derivatives by double backward (exact), by differences of gradients (half the cost, rough on ReLU), or
     with the Gauss-Newton matrix for the Hessian: never negative curvature, as dear as exact ones."""
-    gamma: RateOrZero = 0.0
+    gamma: NonNegative = 0.0
     """Step of the Neumann series (bvfim: of its descents); 0 takes the current weight learning rate."""
     barrier_steps: Count = 3
     """bvfim: descents per architecture step, two gradients each."""

@@ -11,6 +11,7 @@ from pipeline.artifacts.judged_networks import JudgedNetworks
 from pipeline.config import ComputeConfig, SearchConfig
 from pipeline.data import Batch, ImageData
 from pipeline.data.normalization import Normalization
+from pipeline.errors import UserError
 from pipeline.resumable.ranks import average
 from pipeline.search.architecture import ArchitectureGradient, ArchitectureGradients, BatchPair, SearchDiverged
 from pipeline.search.expectation import draw_fair_group, fair_size
@@ -117,6 +118,16 @@ class Search:
         normalize = Normalization(data.mean, data.std, device, compute.channels_last, skeleton.resolution)
         self.losses = Losses(supernet, constraint, config.weight_decay, normalize)
         self.gradients = ArchitectureGradients(config, self.losses, self.state.alphas)
+
+    def require_steps(self) -> None:
+        """Refuse a search that would end without a single step on the architecture."""
+        warmup_steps = self.warmup_epochs * self.train.per_epoch
+        if self.total_steps // self.inner_steps == warmup_steps // self.inner_steps:
+            raise UserError(
+                f"[search] epochs = {self.config.epochs} are {self.total_steps} steps, and with inner_steps = "
+                f"{self.inner_steps} after a warm-up of {self.warmup_epochs} epochs none is left for the architecture; "
+                "raise epochs, or lower inner_steps, warmup_share or batch_size"
+            )
 
     def _detached(self) -> list[Tensor]:
         return [alpha.detach() for alpha in self.state.alphas]

@@ -34,6 +34,7 @@ def run(context: Context) -> None:
     _check_size(context)
     with joined(context.device) as device:
         search = Search(config.search, config.compute, context.data, context.search_skeleton, constraint, device)
+        search.require_steps()
         files = SearchFiles(
             context.run.checkpoints("search"), _working_history(context), context.run.tensorboard("search")
         )

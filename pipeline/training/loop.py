@@ -66,6 +66,7 @@ class Trainer:
         self.interruption = stack.enter_context(Interruption())
         size = world().size
         self.share = share_of(min(job.config.batch_size, max(len(job.train) // size, 1) * size))
+        _check_parts(self.share, job.config.accumulate)
         self.steps_per_epoch = count_batches(job.train, self.share, world=size, drop_last=True)
         self.keeper = _keeper(job)
         restored = self.keeper.newest()
@@ -275,6 +276,16 @@ class Trainer:
 
     def _rate(self) -> float:
         return float(self.stepper.optimizer.param_groups[0]["lr"])
+
+
+def _check_parts(share: int, accumulate: int) -> None:
+    """Refuse parts of one image, which leave BatchNorm nothing to normalize by."""
+    if share // accumulate < 2:
+        most = max(share // 2, 1)
+        raise UserError(
+            f"[retrain] accumulate = {accumulate} cuts the {share} images of a step into parts of one, and BatchNorm "
+            f"needs two; set it to {most} at most, or raise batch_size"
+        )
 
 
 def copied(weights: State) -> State:

@@ -30,14 +30,31 @@ def make_optimizer(config: RetrainConfig, network: nn.Module) -> torch.optim.Opt
         raise UserError(
             f"[retrain] optimizer = {config.optimizer!r} is unknown to timm; try sgd, adamw, lamb, nadamw or lion"
         )
-    optimizer: torch.optim.Optimizer = create_optimizer_v2(
-        network,
-        opt=config.optimizer,
-        lr=config.lr,
-        weight_decay=config.weight_decay,
-        filter_bias_and_bn=False,
-    )
-    return optimizer
+
+    def make(module: nn.Module) -> torch.optim.Optimizer:
+        optimizer: torch.optim.Optimizer = create_optimizer_v2(
+            module, opt=config.optimizer, lr=config.lr, weight_decay=config.weight_decay, filter_bias_and_bn=False
+        )
+        return optimizer
+
+    try:
+        _try_step(make, next(network.parameters()).device)
+    except Exception as error:  # what timm lists may need another package, a GPU, or second derivatives
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise UserError(
+            f"[retrain] optimizer = {config.optimizer!r} cannot run here ({reason}); try sgd, adamw, lamb or lion"
+        ) from error
+    return make(network)
+
+
+def _try_step(make: Callable[[nn.Module], torch.optim.Optimizer], device: torch.device) -> None:
+    """One step on a small module of the kinds of weights that networks have; random generators stay where they are."""
+    with torch.random.fork_rng(devices=[]):
+        module = nn.Sequential(nn.Conv2d(1, 2, 1), nn.BatchNorm2d(2), nn.Linear(2, 2)).to(device)
+        optimizer = make(module)
+        for weight in module.parameters():
+            weight.grad = torch.ones_like(weight)
+        optimizer.step()
 
 
 def make_schedule(
@@ -52,7 +69,7 @@ def make_schedule(
     from timm.scheduler.scheduler_factory import create_scheduler_v2
 
     slow = config.slow_epochs if config.schedule == "linear" else 0
-    if config.warmup_epochs + slow >= config.epochs > 1:
+    if 0 < config.warmup_epochs + slow >= config.epochs:
         raise UserError(
             f"[retrain] epochs = {config.epochs} leaves nothing between {config.warmup_epochs} warm-up epochs "
             f"and {slow} slow ones; raise it or lower warmup_epochs and slow_epochs"

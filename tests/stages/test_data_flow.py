@@ -31,7 +31,7 @@ SMALL = {
     "compute": {"threads": 1, "device": "cpu"},
     "target": {"space": "nasbench201", "cells": 1, "channels": 4, "budget_ms": 1e6},
     "profile": {"rounds": 1, "copies": 2, "calibration_networks": 3, "validate_networks": 0},
-    "search": {"cells": 1, "channels": 4, "epochs": 1, "batch_size": 32, "allow_unvalidated": True},
+    "search": {"cells": 1, "channels": 4, "epochs": 1, "batch_size": 32, "inner_steps": 4, "allow_unvalidated": True},
     "discretize": {"evidence_minutes": 1e-6, "evidence_steps": 1, "evaluations": 4},
     "retrain": {"epochs": 2, "precision": "float32", "auxiliary": 0.0, "drop_path": 0.0, "start": "run:other"},
     "teach": {"epochs": 1, "resolution": 32},

@@ -55,6 +55,25 @@ def test_the_optimizer_is_nesterov_with_decay_on_everything_and_unknown_ones_are
         make_optimizer(RetrainConfig(optimizer="nope"), nn.Linear(1, 1))
 
 
+@pytest.mark.parametrize("name", ["fusedadam", "bnbsgd8bit", "adahessian"])
+def test_an_optimizer_that_timm_lists_but_that_cannot_run_here_is_refused_before_training(name: str) -> None:
+    with pytest.raises(UserError, match=rf"\[retrain\] optimizer = '{name}' cannot run here \(.+\); try sgd"):
+        make_optimizer(RetrainConfig(optimizer=name), nn.Linear(2, 2))
+
+
+def test_the_trial_step_leaves_random_numbers_and_weights_as_they_are() -> None:
+    network, state = nn.Linear(2, 2), torch.get_rng_state()
+    before = network.weight.detach().clone()
+    make_optimizer(RetrainConfig(optimizer="adamw"), network)
+    assert torch.equal(torch.get_rng_state(), state) and torch.equal(network.weight, before)
+
+
+def test_a_warm_up_as_long_as_the_training_is_refused() -> None:
+    with pytest.raises(UserError, match="warmup_epochs"):
+        rates(epochs=1, warmup_epochs=1)
+    assert len(rates(epochs=1)) == PER_EPOCH
+
+
 def test_mixing_weighs_labels_as_it_weighs_pixels_and_spares_the_odd_image() -> None:
     config = RetrainConfig(mixup=1.0, label_smoothing=0.1)
     images = torch.arange(5.0).view(5, 1, 1, 1).expand(5, 1, 2, 2).clone()
