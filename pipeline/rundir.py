@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import re
+import stat
 import tempfile
 import time
 import uuid
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from pipeline.errors import UserError
 
@@ -132,7 +133,7 @@ class RunDir:
         missing = [folder for folder in (self.root, self.root.parent) if not folder.exists()]
         self.root.mkdir(parents=True, exist_ok=True)
         lock = self.root / ".lock"
-        with lock.open("w") as handle:
+        with _open_lock(lock) as handle:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -149,6 +150,23 @@ class RunDir:
                     for folder in missing:
                         with suppress(OSError):
                             folder.rmdir()
+
+
+def _open_lock(path: Path) -> IO[bytes]:
+    """The file that is locked; opening a pipe in its place would wait for ever."""
+    handle = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o666), "rb", buffering=0)
+    if not stat.S_ISREG(os.fstat(handle.fileno()).st_mode):
+        handle.close()
+        raise UserError(f"{path} is not a file; delete it, the next command makes it anew")
+    return handle
+
+
+def expand_home(text: str, setting: str) -> Path:
+    """A path as a person writes it, with ~ for a home."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise UserError(f"{setting} = {text!r} names the home of a user who has none here") from None
 
 
 def sweep_parts(folder: Path, age_s: float = 0.0) -> None:

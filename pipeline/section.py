@@ -23,8 +23,8 @@ Cells = Annotated[int, Field(ge=1, le=500)]
 Channels = Annotated[int, Field(ge=1, le=4096)]
 BatchSize = Annotated[int, Field(ge=1, le=65_536)]
 TrainingBatch = Annotated[int, Field(ge=2, le=65_536)]  # BatchNorm has no variance in one image
-Threads = Annotated[int, Field(ge=1, le=1024)]
-ThreadsOrZero = Annotated[int, Field(ge=0, le=1024)]
+Threads = Annotated[int, Field(ge=1, le=512)]
+ThreadsOrZero = Annotated[int, Field(ge=0, le=512)]
 Terms = Annotated[int, Field(ge=0, le=1000)]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 

@@ -104,7 +104,7 @@ def test_bad_budgets(value: str, tmp_path: Path) -> None:
     [
         ("data", "resolution", "100000", "4 to 4,096"),
         ("data", "validation_share", "1.0", "0 to less than 1"),
-        ("target", "threads", "4097", "1 to 1,024"),
+        ("target", "threads", "4097", "1 to 512"),
         ("target", "budget_ms", "nan", "more than 0 and at most 1,000,000"),
         ("compute", "seed", "-1", "0 to less than 4,294,967,296"),
         ("retrain", "lr", "1e300", "more than 0 and at most 100"),

@@ -15,6 +15,7 @@ from pipeline.data.loader import Batch, batches, count_batches
 from pipeline.data.pool import GLIMPSED, SAMPLE, Fingerprint, ImageSet, Pool, Statistics, measure
 from pipeline.data.splits import Split, split
 from pipeline.errors import UserError
+from pipeline.rundir import expand_home
 
 __all__ = ["Batch", "ImageData", "ImageSet", "batches", "count_batches", "load_data", "load_pool"]
 
@@ -125,6 +126,11 @@ def _load_pool(config: DataConfig, folder: Path) -> Pool:
     if config.format == "digits":
         from pipeline.data.digits import load_digits
 
+        if config.path:
+            raise UserError(
+                f"[data] path = {config.path!r}, but format = 'digits' is built in and reads no file; "
+                "set [data] format to that of your data, or path to ''"
+            )
         return load_digits(config)
     return load_pool(config, _find_path(config, folder))
 
@@ -149,7 +155,7 @@ def load_pool(config: DataConfig, path: Path) -> Pool:
 def _find_path(config: DataConfig, folder: Path) -> Path:
     if not config.path:
         raise UserError(f"[data] path is not set; the format {config.format!r} needs the path of its data")
-    path = folder / Path(config.path).expanduser()
+    path = folder / expand_home(config.path, "[data] path")
     wanted = "file" if config.format == "npz" else "folder"
     try:
         exists, fits = path.exists(), path.is_file() if wanted == "file" else path.is_dir()

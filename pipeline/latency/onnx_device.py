@@ -3,7 +3,8 @@
 Needs only Python, numpy and onnxruntime, so that a timing kit can carry it to a machine without torch.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -103,8 +104,7 @@ class OnnxDevice:
                 str(model) if isinstance(model, Path) else model, options, providers=[provider]
             )
         except Exception as error:  # onnxruntime's own exceptions share no base class
-            reason = " ".join(str(error).split())[:200]
-            raise UserError(f"onnxruntime cannot load {name}: {reason}") from None
+            raise UserError(f"onnxruntime cannot load {name}: {_first_words(error)}") from None
         entries = session.get_inputs()
         feed = {entry.name: _example(entry, self._batch, name, shapes.get(entry.name)) for entry in entries}
         return Opened(session, feed)
@@ -117,7 +117,8 @@ class CpuRunner:
         self._session, self._feed, self._with_cpu_time = session, feed, with_cpu_time
 
     def run(self) -> Reading:
-        return read_clocks(lambda: self._session.run(None, self._feed), self._with_cpu_time)
+        with _refusing():
+            return read_clocks(lambda: self._session.run(None, self._feed), self._with_cpu_time)
 
 
 class CudaRunner:
@@ -134,12 +135,26 @@ class CudaRunner:
             self._binding.bind_output(output.name, "cuda", index)
 
     def run(self) -> Reading:
-        self._binding.synchronize_inputs()
-        return read_clocks(self._run_through, with_cpu_time=False)
+        with _refusing():
+            self._binding.synchronize_inputs()
+            return read_clocks(self._run_through, with_cpu_time=False)
 
     def _run_through(self) -> None:
         self._session.run_with_iobinding(self._binding)
         self._binding.synchronize_outputs()
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """A model that loads may still fail when it runs: zero outputs, an impossible reshape, an index out of range."""
+    try:
+        yield
+    except Exception as error:  # onnxruntime's own exceptions share no base class
+        raise UserError(f"onnxruntime cannot run the model: {_first_words(error)}") from error
+
+
+def _first_words(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
 
 
 def _example(entry: Any, batch: int, name: str, given: Shape | None) -> np.ndarray[Any, Any]:

@@ -4,13 +4,12 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pipeline.artifacts.artifact import Typed
 from pipeline.config import Config
 from pipeline.errors import UserError
-from pipeline.rundir import RunDir
+from pipeline.rundir import RunDir, expand_home
 
 if TYPE_CHECKING:
     import torch
@@ -53,7 +52,7 @@ class Context:
         autodo = self.config.autodo
         if not autodo.is_on or not autodo.guide:
             return None
-        return load_guide(self.config.data, self.run.project / Path(autodo.guide).expanduser())
+        return load_guide(self.config.data, self.run.project / expand_home(autodo.guide, "[autodo] guide"))
 
     @cached_property
     def target_skeleton(self) -> "Skeleton":
