@@ -17,6 +17,7 @@ from pipeline.section import describe_range, describe_setting
 
 _MAX_FILE_BYTES = 1_000_000
 _COMMENT_WIDTH = 116
+_LONGEST_VALUE = 200
 _OUTSIDE = {"greater_than_equal", "greater_than", "less_than_equal", "less_than", "finite_number"}
 
 Overrides = Mapping[str, Mapping[str, Any]]
@@ -85,7 +86,8 @@ def _describe(detail: Any) -> str:
     message = detail["msg"].removeprefix("Input ")
     if detail["type"] in _OUTSIDE:
         message = f"must be {describe_range(section.model_fields[name])}"
-    return f"{place} = {json.dumps(detail['input'], default=str)}: {message}"
+    value = json.dumps(detail["input"], default=str)
+    return f"{place} = {value if len(value) <= _LONGEST_VALUE else value[:_LONGEST_VALUE] + ' …'}: {message}"
 
 
 def render_config(config: Config, heading: str = "", full: bool = True) -> str:

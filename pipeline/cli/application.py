@@ -5,6 +5,7 @@ import signal
 import sys
 import threading
 import traceback
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -43,6 +44,7 @@ def start(
 
 def main() -> None:
     """The console script: every error a user may see is caught here, once."""
+    _require_streams()
     settle_waiting()
     for number in (signal.SIGTERM, signal.SIGHUP):
         if not is_ignored(number):
@@ -58,19 +60,29 @@ def main() -> None:
         sys.stdout.flush()
     except typer.Exit as stop:
         status = stop.exit_code
-    except BrokenPipeError:
-        status = _leave_quietly()
+    except SystemExit:  # Click's way out where whoever read our output has gone
+        status = UserError.exit_code
     except (Exception, KeyboardInterrupt) as error:
         if debug:
             traceback.print_exception(error)
         status = _fail(*describe_failure(error))
+    _drop_unwritten()
     sys.exit(status if isinstance(status, int) else 0)
 
 
-def _leave_quietly() -> int:
-    """Whoever read our output has gone: there is nobody to tell, and Python must not try to at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return UserError.exit_code
+def _require_streams() -> None:
+    """Where the shell has closed stdout or stderr, nothing is read of it, and no file may take its number."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
+
+
+def _drop_unwritten() -> None:
+    """What a full disk or a reader that has gone did not take: Python must not try again at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(sentence: str, exit_code: int) -> int:
@@ -78,5 +90,6 @@ def _fail(sentence: str, exit_code: int) -> int:
 
     from pipeline.console import console, printable
 
-    console.print(Text.assemble(("error: ", "bold red"), printable(sentence)), soft_wrap=True)
+    with suppress(OSError):  # nobody can be told
+        console.print(Text.assemble(("error: ", "bold red"), printable(sentence)), soft_wrap=True)
     return exit_code

@@ -18,6 +18,7 @@ from pipeline.errors import UserError
 from pipeline.memory import require_memory
 
 _UNSIGNED_BYTE = 8
+_MOST_COMPRESSED = 1100  # times, by deflate
 _TRAIN, _TEST = "train", "t10k"
 
 
@@ -44,8 +45,9 @@ def read_idx(path: Path, dimensions: int) -> Tensor:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             shape = _read_shape(file, path, dimensions)
             announced = math.prod(shape)
-            require_memory(2 * announced, f"reading {path}", "the number of images")
-            content = file.read(announced + 1)  # and no more: a small .gz may hold gigabytes
+            if path.suffix == ".gz":
+                require_memory(2 * announced, f"reading {path}", "the number of images")
+            content = file.read(min(announced, _most_bytes(path)) + 1)  # and no more: a small .gz may hold gigabytes
     except (gzip.BadGzipFile, EOFError, zlib.error):
         raise UserError(f"{path} is not a whole gzip file; download it again") from None
     except OSError as error:
@@ -56,6 +58,11 @@ def read_idx(path: Path, dimensions: int) -> Tensor:
             f"{path} is damaged: its header announces {' x '.join(map(str, shape))} bytes, but it holds {held}"
         )
     return as_tensor(np.frombuffer(content, np.uint8).reshape(shape))
+
+
+def _most_bytes(path: Path) -> int:
+    """What a file may hold: its size, or many times that if it is compressed."""
+    return path.stat().st_size * (_MOST_COMPRESSED if path.suffix == ".gz" else 1)
 
 
 def _read_shape(file: BinaryIO | gzip.GzipFile, path: Path, dimensions: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""How much memory networks take, counted from their sites. Lower bounds: what is left out only adds to them."""
+"""How much memory networks take, counted from their sites: on the low side, so that what fits is not refused."""
 
 from collections.abc import Iterable
 
@@ -21,11 +21,19 @@ def training_bytes(skeleton: Skeleton, genotype: Genotype, images: int) -> int:
 
 
 def supernet_bytes(skeleton: Skeleton, images: int) -> int:
-    """An architecture step on so many images: every operation of every edge is run, or one network after the other
-    whose graphs are held together."""
+    """A supernet with every operation, run on so many images along the edges that one network keeps.
+
+    Half of an average network's outputs: skips and `none` hand on what is there already.
+    """
     plan, space = plan_of(skeleton), space_named(skeleton.space)
-    sites = [*fixed_sites(plan, space), *(site for own in choice_sites(plan, space).values() for site in own)]
-    return _LEARNED * _weight_bytes(sites) + images * _output_bytes(sites)
+    fixed, choices = list(fixed_sites(plan, space)), choice_sites(plan, space)
+    outputs = _output_bytes(fixed)
+    for kind in space.kinds:
+        own = [site for choice, sites in choices.items() if choice.kind == kind.name for site in sites]
+        kept = kind.keep * kind.nodes if kind.keep else len(kind.edges)
+        outputs += _output_bytes(own) * kept // (2 * len(kind.edges) * len(kind.operations))
+    weights = _weight_bytes([*fixed, *(site for sites in choices.values() for site in sites)])
+    return _LEARNED * weights + images * outputs
 
 
 def probe_bytes(skeletons: Iterable[Skeleton], copies: int, images: int) -> int:

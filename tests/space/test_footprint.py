@@ -1,5 +1,7 @@
 """Estimates of memory are lower bounds of what torch keeps, and near enough to be of use."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
@@ -10,11 +12,12 @@ from pipeline.space.footprint import probe_bytes, supernet_bytes, training_bytes
 from pipeline.space.genotype import Genotype
 from pipeline.space.network import Network
 from pipeline.space.skeleton import Skeleton
+from pipeline.space.supernet import Supernet
 
 SKELETON = Skeleton("darts", 3, 8, 16, 10, 1)
 
 
-def saved_bytes(network: Network, images: int) -> int:
+def saved_bytes(network: Callable[[torch.Tensor], torch.Tensor], images: int) -> int:
     """What autograd keeps for the backward pass, each storage once."""
     kept: dict[int, int] = {}
 
@@ -39,7 +42,15 @@ def test_estimates_grow_with_what_they_are_of(darts_v2: Genotype) -> None:
     wide = Skeleton("darts", 3, 16, 16, 10, 1)
     for count in (lambda s, n: training_bytes(s, darts_v2, n), supernet_bytes, lambda s, n: probe_bytes([s], 5, n)):
         assert count(SKELETON, 1) < count(SKELETON, 2) < count(wide, 2)
-    assert supernet_bytes(SKELETON, 32) > training_bytes(SKELETON, darts_v2, 32)
+    assert supernet_bytes(SKELETON, 0) > training_bytes(SKELETON, darts_v2, 0), "all operations have weights"
+
+
+def test_a_supernet_takes_at_least_what_is_estimated() -> None:
+    supernet, images = Supernet(SKELETON), 16
+    weights = 3 * 4 * sum(weight.numel() for weight in supernet.parameters())
+    mixture = [torch.full((len(kind.edges), len(kind.operations)), 0.1) for kind in supernet.space.kinds]
+    estimate = supernet_bytes(SKELETON, images)
+    assert estimate <= weights + saved_bytes(lambda x: supernet(x, mixture), images) <= 20 * estimate
 
 
 def test_what_does_not_fit_is_refused_with_both_figures(monkeypatch: pytest.MonkeyPatch) -> None:
