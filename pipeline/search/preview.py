@@ -20,7 +20,7 @@ from pipeline.space.skeleton import Skeleton
 
 _FIRST_BATCH = 2  # one image alone has no variance to normalize by
 _TIMED_STEPS, _TIMED_NETWORKS = 2, 1  # before an architecture step, instead of T; in it, instead of a group
-_GROWTH = 4  # from one batch to the next
+_GROWTHS = (4, 2)  # from one batch to the next: the first that memory allows
 # of computing for all timing together, whatever else the machine does, and beyond what was taken before it
 _PATIENCE_S, _MOST_BYTES = 12.0, 1_000_000_000
 _SHORT_S = 600.0  # a search that nobody wants shorter
@@ -79,10 +79,11 @@ class Preview:
     def memory_bytes(self) -> float:
         """The peak of the process at the whole batch, when all networks of a group are in memory together."""
         before, last = self.timed[0], self.timed[-1]
-        peak = float(last.peak_bytes)
+        taken = last.peak_bytes - self.idle_bytes
+        per_image = taken / last.batch
         if last.batch > before.batch:
-            peak += (last.peak_bytes - before.peak_bytes) / (last.batch - before.batch) * (self.batch_size - last.batch)
-        return self.idle_bytes + self.networks * (peak - self.idle_bytes)
+            per_image = (last.peak_bytes - before.peak_bytes) / (last.batch - before.batch)
+        return self.idle_bytes + self.networks * (taken + per_image * (self.batch_size - last.batch))
 
     def lines(self, config: SearchConfig, skeleton: Skeleton) -> list[str]:
         """For a person."""
@@ -145,10 +146,11 @@ def preview_search(make: Callable[[int], Search], batch_size: int, meters: Meter
         spent.append(meters.computing() - before)
         # most of a small step is not for its images; two of them show how much is
         next_s = spent[-1] * (spent[-1] / max(spent[-2], 1e-9) if len(spent) > 1 else 1.0)
-        next_bytes = _GROWTH * (meters.peak_bytes() - idle_bytes)
-        if batch == batch_size or sum(spent) + next_s > _PATIENCE_S or next_bytes > _MOST_BYTES:
+        taken = meters.peak_bytes() - idle_bytes
+        growth = next((growth for growth in _GROWTHS if growth * taken <= _MOST_BYTES), None)
+        if batch == batch_size or sum(spent) + next_s > _PATIENCE_S or growth is None:
             break
-        batch = min(_GROWTH * batch, batch_size)
+        batch = min(growth * batch, batch_size)
     return Preview(
         weights=sum(weight.numel() for weight in whole.state.supernet.parameters()),
         choices=sum(alpha.numel() for alpha in whole.state.alphas),

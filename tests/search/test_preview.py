@@ -89,11 +89,13 @@ def test_a_step_that_takes_minutes_is_timed_once() -> None:
     assert found.eta_s == pytest.approx(1.5 * machine.whole_s(64)), "the first cycle is all there is"
 
 
-def test_memory_stops_it_before_time_does() -> None:
-    machine = Machine(step_s=0.001, image_s=0.0001, image_bytes=100 * MEGABYTE)
+@pytest.mark.parametrize(("megabytes", "batches"), [(100, [2, 8]), (200, [2, 4]), (600, [2])])
+def test_memory_stops_it_before_time_does(megabytes: int, batches: list[int]) -> None:
+    machine = Machine(step_s=0.001, image_s=0.0001, image_bytes=megabytes * MEGABYTE)
     found = machine.preview()
+    assert [timed.batch for timed in found.timed] == batches
     assert machine.peak_bytes <= 2000 * MEGABYTE
-    assert found.memory_bytes == pytest.approx(500e6 + 5 * 6400e6)
+    assert found.memory_bytes == pytest.approx(500e6 + 5 * 64 * megabytes * 1e6)
 
 
 def test_settings_that_would_shrink_it_come_with_their_times() -> None:
