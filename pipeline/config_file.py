@@ -74,7 +74,7 @@ def _merge(record: dict[str, Any], overrides: Overrides) -> dict[str, Any]:
 
 def _describe(detail: Any) -> str:
     """One mistake, as a person would say it."""
-    first, *rest = [str(part) for part in detail["loc"]]
+    first, *rest = [_in_one_line(str(part)) for part in detail["loc"]]
     place = f"[{first}] {rest[0]}" if rest else f"[{first}]"
     section: type[BaseModel] = type(getattr(Config(), first)) if rest else Config
     known, name = list(section.model_fields), rest[0] if rest else first
@@ -88,6 +88,11 @@ def _describe(detail: Any) -> str:
         message = f"must be {describe_range(section.model_fields[name])}"
     value = json.dumps(detail["input"], default=str)
     return f"{place} = {value if len(value) <= _LONGEST_VALUE else value[:_LONGEST_VALUE] + ' …'}: {message}"
+
+
+def _in_one_line(key: str) -> str:
+    """A key may be any text, also one that looks like a second error."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in key)
 
 
 def render_config(config: Config, heading: str = "", full: bool = True) -> str:

@@ -92,6 +92,14 @@ def test_all_mistakes_at_once_with_the_nearest_name(tmp_path: Path) -> None:
         assert part in message
 
 
+def test_a_key_that_looks_like_another_error_stays_in_its_line_and_a_long_value_is_cut(tmp_path: Path) -> None:
+    (tmp_path / "pipeline.toml").write_text(f'[data]\n"a\\nerror: b" = 1\nresolution = "{"x" * 5000}"\n')
+    with pytest.raises(UserError) as caught:
+        read_config(tmp_path / "pipeline.toml")
+    assert "[data] a\\nerror: b is not a setting" in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 3 and len(str(caught.value)) < 1000
+
+
 @pytest.mark.parametrize("value", ["nan", "inf", "0", "-3.0", '"20"', "true"])
 def test_bad_budgets(value: str, tmp_path: Path) -> None:
     (tmp_path / "pipeline.toml").write_text(f"[target]\nbudget_ms = {value}\n")

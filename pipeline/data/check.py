@@ -70,6 +70,8 @@ def check_data(data: ImageData) -> DataCheck:
 
 def _read_sizes(files: list[Path]) -> Iterator[Size]:
     for path in files:
+        if not path.is_file():  # opening a pipe would wait for ever
+            continue
         try:
             with Image.open(path) as file:
                 yield Size(*file.size)

@@ -1,5 +1,6 @@
 """What a look at the data finds."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -51,6 +52,12 @@ def test_damaged_files_and_empty_folders_are_all_named(photos: Path) -> None:
     assert all(str(path) in sentence for path, sentence in zip(damaged, found.refusals, strict=True))
     assert found.empty_folders == [photos / "test/fish", photos / "train/fish"]
     assert found.duplicates is None
+
+
+def test_a_pipe_among_the_images_is_named_and_not_waited_for(photos: Path) -> None:
+    os.mkfifo(photos / "train" / "cat" / "pipe.png")
+    found = check_data(load(photos))
+    assert len(found.refusals) == 1 and "pipe.png is not a file" in found.refusals[0] and len(found.sizes) == 19
 
 
 def test_images_in_training_and_test_are_pairs(photos: Path) -> None:
