@@ -16,6 +16,7 @@ from pipeline.openmp import settle_waiting
 from pipeline.resumable.interruption import is_ignored
 
 _DEBUG = "--debug"
+_LONGEST_LINE = 1500
 
 app = typer.Typer(
     invoke_without_command=True,
@@ -91,5 +92,11 @@ def _fail(sentence: str, exit_code: int) -> int:
     from pipeline.console import console, printable
 
     with suppress(OSError):  # nobody can be told
-        console.print(Text.assemble(("error: ", "bold red"), printable(sentence)), soft_wrap=True)
+        console.print(Text.assemble(("error: ", "bold red"), printable(_cut(sentence))), soft_wrap=True)
     return exit_code
+
+
+def _cut(sentence: str) -> str:
+    """Paths and values may be of any length; nobody reads on."""
+    lines = sentence.split("\n")
+    return "\n".join(line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]} …" for line in lines)

@@ -166,6 +166,7 @@ def _run_locked(context: Context, stage: Stage, work: Work, force: bool = False,
 
 def _record(context: Context, stage: Stage, inputs: dict[str, str], seconds: float, with_images: bool) -> None:
     """What the run was, and what the stage read and left; each of several budgets has a record of its own."""
+    outputs = hash_outputs(context, stage)  # which refuses what is missing, before anything is written
     heading = f"The resolved configuration of the run {context.run.name}."
     write_text(context.run.config, render_config(context.config, heading))
     write_json(context.run.environment, describe_environment(context))
@@ -177,15 +178,15 @@ def _record(context: Context, stage: Stage, inputs: dict[str, str], seconds: flo
         seconds=round(seconds, 1),
         settings=stage.settings_in(context.config),
         inputs=inputs,
-        outputs=hash_outputs(context, stage),
+        outputs=outputs,
         versions={kind.name: kind.version for kind in stage.writes},
     )
     if Certificate in stage.writes:
         for folder in sorted(budget_folders(context.run.genotype.parent)):
             own = replace(context, run=replace(context.run, budget=folder.name))
             if own.run.certificate.is_file():
-                outputs = hash_outputs(own, stage)
-                record.model_copy(update={"outputs": outputs}).write(own.run.record(stage.name))
+                update = {"outputs": hash_outputs(own, stage)}
+                record.model_copy(update=update).write(own.run.record(stage.name))
     record.write(context.run.record(stage.name))
 
 

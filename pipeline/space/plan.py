@@ -15,6 +15,7 @@ from pipeline.space.skeleton import Skeleton, Stem
 from pipeline.space.spaces import space_named
 
 _SMALLEST_PX, _LARGEST_PX = 4, 4096
+_MOST = {"cells": 500, "channels": 4096, "classes": 1_000_000, "in_channels": 1024}
 
 
 class Choice(NamedTuple):
@@ -28,9 +29,9 @@ class Choice(NamedTuple):
 @lru_cache(maxsize=256)
 def plan_of(skeleton: Skeleton) -> Plan:
     """The network that the space lays out around the skeleton; sizes that cannot be built are refused."""
-    for name in ("cells", "channels", "classes", "in_channels"):
-        if getattr(skeleton, name) < 1:
-            raise UserError(f"{name} must be at least 1, not {getattr(skeleton, name)}")
+    for name, most in _MOST.items():
+        if not 1 <= getattr(skeleton, name) <= most:
+            raise UserError(f"{name} must be 1 to {most:,}, not {getattr(skeleton, name)}")
     if skeleton.channels % 2 and skeleton.imagenet_stem:
         raise UserError(f"channels must be even for the ImageNet stem, not {skeleton.channels}")
     space = space_named(skeleton.space)
