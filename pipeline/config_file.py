@@ -46,6 +46,8 @@ def make_config(record: Mapping[str, Any], origin: str) -> Config:
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
+    if path.exists() and not path.is_file() and not path.is_dir():  # a pipe would be waited for
+        raise UserError(f"cannot read {path}: it is not a file")
     try:
         with path.open("rb") as file:
             content = file.read(_MAX_FILE_BYTES + 1)

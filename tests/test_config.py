@@ -1,5 +1,6 @@
 """pipeline.toml: round trip, comments from docstrings, every mistake named at once."""
 
+import os
 import tomllib
 from pathlib import Path
 from typing import Literal, get_origin
@@ -146,6 +147,12 @@ def _is_number(field: FieldInfo) -> bool:
 def test_unreadable_files(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "pipeline.toml").write_bytes(content)
     with pytest.raises(UserError, match=r"pipeline\.toml"):
+        read_config(tmp_path / "pipeline.toml")
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipeline.toml")
+    with pytest.raises(UserError, match="not a file"):
         read_config(tmp_path / "pipeline.toml")
 
 

@@ -158,6 +158,8 @@ def read_kit(path: Path, about: dict[str, Any]) -> KitResult:
 
 
 def _read_result(path: Path) -> dict[str, Any]:
+    if path.exists() and not path.is_file():  # a pipe would be waited for
+        raise UserError(f"cannot read {path}: it is not a file")
     try:
         if path.stat().st_size > _MAX_FILE_BYTES:
             raise UserError(f"{path} is too large for the result of a timing kit")

@@ -48,7 +48,7 @@ class Checkpoints:
 
     def save(self, step: int, state: State) -> Path:
         """Write a state beside the others, then drop all but the newest two."""
-        _require_plain(state, "state")
+        require_plain(state, "state")
         content = io.BytesIO()
         torch.save({"config": self.config_hash, "step": step, "state": state}, content)
         files = self._files()
@@ -97,14 +97,14 @@ def _read(file: _File) -> dict[str, Any] | None:
     return record if isinstance(record, dict) and {"config", "step", "state"} <= set(record) else None
 
 
-def _require_plain(value: object, where: str) -> None:
+def require_plain(value: object, where: str) -> None:
     """Refuse now what `weights_only=True` would refuse when it is too late."""
     if isinstance(value, Mapping):
         for key, item in value.items():
-            _require_plain(key, f"a key of {where}")
-            _require_plain(item, f"{where}[{key!r}]")
+            require_plain(key, f"a key of {where}")
+            require_plain(item, f"{where}[{key!r}]")
     elif isinstance(value, (list, tuple)):
         for index, item in enumerate(value):
-            _require_plain(item, f"{where}[{index}]")
+            require_plain(item, f"{where}[{index}]")
     elif type(value) not in (bool, int, float, str, type(None)) and not isinstance(value, Tensor):
         raise TypeError(f"{where} is a {type(value).__name__}, which a checkpoint cannot hold")

@@ -88,6 +88,8 @@ def genotype_from_record(record: Any, origin: str = "the genotype") -> Genotype:
 
 def read_genotype(path: Path) -> Genotype:
     """The genotype in a JSON file."""
+    if path.exists() and not path.is_file():  # a pipe would be waited for
+        raise UserError(f"cannot read the genotype {path}: it is not a file")
     try:
         with path.open("rb") as file:
             text = file.read(_MAX_FILE_BYTES + 1)

@@ -47,6 +47,8 @@ def rank(context: Context, path: Path) -> dict[str, Any]:
 
 def read_genotypes(path: Path, space: str) -> list[Line]:
     """The genotypes of a JSON-lines file, blank lines left out; anything else is refused with its line."""
+    if path.exists() and not path.is_file():  # a pipe would be waited for
+        raise UserError(f"cannot read {path}: it is not a file")
     try:
         with path.open("rb") as file:
             content = file.read(_MAX_FILE_BYTES + 1)

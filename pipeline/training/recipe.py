@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from pipeline.config import RetrainConfig
 from pipeline.errors import UserError
+from pipeline.resumable.checkpoint import require_plain
 
 _WARMUP_START = 0.01  # of the peak rate
 
@@ -55,6 +56,7 @@ def _try_step(make: Callable[[nn.Module], torch.optim.Optimizer], device: torch.
         for weight in module.parameters():
             weight.grad = torch.ones_like(weight)
         optimizer.step()
+        require_plain(optimizer.state_dict(), "its state")
 
 
 def make_schedule(

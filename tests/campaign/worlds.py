@@ -80,7 +80,7 @@ _WORLDS: dict[str, World] = {
     "RANK=1 alone": World(("retrain", "list"), environment={"RANK": "1"}, must="be done"),
     "WORLD_SIZE=abc": World(("search --force",), environment={"WORLD_SIZE": "abc"}, must="be refused"),
     "WORLD_SIZE=2 alone": World(("retrain --force",), environment={"WORLD_SIZE": "2"}, must="be refused"),
-    "WORLD_SIZE=0": World(("retrain --force",), environment={"WORLD_SIZE": "0"}, must="be refused"),
+    "WORLD_SIZE=0": World(("retrain --force",), environment={"WORLD_SIZE": "0"}),
     "LOCAL_RANK=abc": World(("retrain",), environment={"LOCAL_RANK": "abc"}),
     "COLUMNS=abc": World(_STAGES, environment={"COLUMNS": "abc"}, must="be done"),
     "COLUMNS=1": World(_STAGES, environment={"COLUMNS": "1"}, must="be done"),

@@ -55,7 +55,7 @@ def test_the_optimizer_is_nesterov_with_decay_on_everything_and_unknown_ones_are
         make_optimizer(RetrainConfig(optimizer="nope"), nn.Linear(1, 1))
 
 
-@pytest.mark.parametrize("name", ["fusedadam", "bnbsgd8bit", "adahessian"])
+@pytest.mark.parametrize("name", ["fusedadam", "bnbsgd8bit", "adahessian", "adafactorbv"])
 def test_an_optimizer_that_timm_lists_but_that_cannot_run_here_is_refused_before_training(name: str) -> None:
     with pytest.raises(UserError, match=rf"\[retrain\] optimizer = '{name}' cannot run here \(.+\); try sgd"):
         make_optimizer(RetrainConfig(optimizer=name), nn.Linear(2, 2))
