@@ -74,7 +74,7 @@ class Contest:
             self.job,
             seed=seed,
             config_hash=identity,
-            checkpoints=folder / "checkpoint",
+            checkpoints=_own_checkpoints(folder / "checkpoint", identity),
             history=folder / "history.jsonl",
             tensorboard=None,
         )
@@ -89,12 +89,21 @@ class Contest:
             training_s=sum(len(job.train) / images_per_s for images_per_s in rates),
         )
         trial.write(folder / "result.json")
-        shutil.rmtree(job.checkpoints, ignore_errors=True)
+        shutil.rmtree(folder / "checkpoint", ignore_errors=True)
         return trial
 
     def _make(self, contestant: Contestant, seed: int) -> Model:
         seed_all(seed)
         return plain_model(prepare(contestant.build(seed), self.job))
+
+
+def _own_checkpoints(place: Path, identity: str) -> Path:
+    """Where a training keeps its state; that of a training under other settings goes, as nothing can go on from it."""
+    own = place / identity[:16]
+    for other in place.glob("*"):
+        if other != own:
+            shutil.rmtree(other) if other.is_dir() else other.unlink()
+    return own
 
 
 def prepare(network: nn.Module, job: Job) -> nn.Module:

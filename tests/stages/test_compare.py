@@ -12,6 +12,7 @@ from pipeline.artifacts.network import ChosenNetwork
 from pipeline.config import ComputeConfig, Config, DataConfig, RetrainConfig, TargetConfig
 from pipeline.errors import Interrupted, UserError
 from pipeline.latency.target import TargetMachine
+from pipeline.resumable.checkpoint import Checkpoints
 from pipeline.rivals import contest
 from pipeline.rundir import RunDir
 from pipeline.space.genotype import genotype_from_record
@@ -86,6 +87,13 @@ def test_a_stopped_comparison_goes_on_where_it_was(context: Context, monkeypatch
     assert [one.accuracies for one in found.entrants] == [one.accuracies for one in whole.entrants]
     compare_on(again, ORDER, MACHINE)
     assert len(trained) == 7
+
+
+def test_a_training_that_was_stopped_under_other_settings_begins_anew(context: Context) -> None:
+    place = context.run.comparison.parent / "certified" / "seed0" / "checkpoint" / "last"
+    Checkpoints(place, "other settings").save(1, {})
+    found = compare_on(context, Order(("plain",), 0.0, (0,)), MACHINE)
+    assert len(found.entrants) == 2 and not place.parent.exists()
 
 
 @pytest.mark.parametrize(
