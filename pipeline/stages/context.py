@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pipeline.space.skeleton import Skeleton, Stem
 
 _A = TypeVar("_A", bound=Typed)
+_THREADS_PER_CORE = 8
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,13 @@ class Context:
         """Where we compute, with the threads that the configuration asks for."""
         import torch
 
-        torch.set_num_threads(self.config.compute.threads or os.cpu_count() or 1)
+        cores, threads = os.cpu_count() or 1, self.config.compute.threads
+        if threads > _THREADS_PER_CORE * cores:
+            raise UserError(
+                f"[compute] threads = {threads}, but this machine has {cores} cores, and so many threads only wait for "
+                "each other; lower it, or set 0 for all cores"
+            )
+        torch.set_num_threads(threads or cores)
         name = self.config.compute.device
         if name == "auto":
             return torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -35,6 +35,7 @@ def prepare_kills(project: Path) -> None:
     for section in ("search", "retrain"):
         change_setting(project, section, "epochs", "3")
         change_setting(project, section, "checkpoint_s", "1e-9")
+    change_setting(project, "retrain", "precision", '"float32"')  # auto goes by the clock where a training begins
 
 
 def draw_kills(count: int, finished: Path, server: ForkServerContext) -> Iterator[tuple[str, int]]:

@@ -53,7 +53,8 @@ FOLDER: dict[str, Variant] = {
     "a bomb": Variant(partial(_folder, name="cat/x.png", content=_bomb()), REFUSED),
     "floats": Variant(partial(_folder, name="cat/x.tiff", content=_saved(_picture("F"), "TIFF")), REFUSED),
     "a loose picture": Variant(partial(_folder, name="x.png", content=_GOOD), REFUSED),
-    "a single class more": Variant(partial(_folder, name="fish/x.png", content=_GOOD), REFUSED),
+    # refused if the one image falls to the test set, which hangs on its name
+    "a single class more": Variant(partial(_folder, name="fish/x.png", content=_GOOD), "end well"),
     "transparency": Variant(partial(_folder, name="cat/x.png", content=_saved(_picture("RGBA", (9, 9)))), "be done"),
     "16 bits": Variant(partial(_folder, name="cat/x.png", content=_saved(_picture("I;16"))), "be done"),
     "CMYK": Variant(partial(_folder, name="cat/x.jpg", content=_saved(_picture("CMYK"), "JPEG")), "be done"),

@@ -84,7 +84,7 @@ _WISHES = (
     Wish("retrain", {"compute.device": '"cuda:99999999999"'}, "be refused"),
     Wish("retrain", {"compute.device": '""'}, "be refused"),
     Wish("retrain", {"compute.seed": "4294967295"}, "be done"),
-    Wish("retrain", {"compute.threads": "512"}),
+    Wish("retrain", {"compute.threads": "512"}, "be refused"),
     Wish("retrain", {"compute.workers": "1"}),
     Wish("search", {"search.batch_size": "65536"}, "be refused"),
     Wish("search", {"search.warmup_share": "0.99", "search.epochs": "1"}, "be done"),

@@ -31,3 +31,10 @@ def test_a_search_at_fewer_pixels_keeps_the_stem_that_is_deployed(tmp_path: Path
 def test_more_pixels_than_the_data_has_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"\[search\] resolution = 64 is above \[data\] resolution = 32"):
         _ = context(tmp_path, 32, resolution=64).search_skeleton
+
+
+def test_far_more_threads_than_cores_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    config = make_config({"compute": {"threads": 17}}, "the test")
+    with pytest.raises(UserError, match=r"\[compute\] threads = 17, but this machine has 2 cores"):
+        _ = Context(config, RunDir(tmp_path, "test")).device
