@@ -1,5 +1,6 @@
 """numpy archives with x_train, y_train and, if there is a test set, x_test, y_test; nothing in them is unpickled."""
 
+import tokenize
 import zipfile
 import zlib
 from pathlib import Path
@@ -17,6 +18,11 @@ from pipeline.errors import UserError
 from pipeline.memory import require_memory
 
 Array = np.ndarray[Any, Any]
+_UNREADABLE = (
+    *(ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, MemoryError),
+    NotImplementedError,  # zipfile: a compression it does not know
+    *(SyntaxError, tokenize.TokenError, RecursionError),  # numpy: an array's header is a literal of Python
+)
 
 
 def load_npz(config: DataConfig, path: Path) -> Pool:
@@ -59,9 +65,8 @@ def _read(path: Path) -> dict[str, Array]:
             return arrays
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror or error}") from None
-    # zipfile raises NotImplementedError for a compression it does not know
-    except (ValueError, EOFError, KeyError, NotImplementedError, zipfile.BadZipFile, zlib.error, MemoryError) as error:
-        if "allow_pickle" in str(error):
+    except _UNREADABLE as error:
+        if "Object arrays" in str(error):
             raise UserError(
                 f"{name} in {path} holds Python objects, which are never loaded; save plain numbers with numpy.savez"
             ) from None

@@ -2,6 +2,7 @@
 
 import gzip
 import struct
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -192,6 +193,14 @@ def test_truncated_npz(tmp_path: Path) -> None:
         (tmp_path / "data.npz").write_bytes(content[:length])
         with pytest.raises(UserError, match=r"data\.npz"):
             load_data(DataConfig(format="npz", path="data.npz"), tmp_path, 0)
+
+
+@pytest.mark.parametrize("header", [b"{'descr': '|u1', 'fortran_order'", b"[" * 60_000])
+def test_a_header_that_cannot_be_parsed_is_named(tmp_path: Path, header: bytes) -> None:
+    with zipfile.ZipFile(tmp_path / "data.npz", "w") as archive:
+        archive.writestr("x_train.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header)
+    with pytest.raises(UserError, match=r"is not a sound \.npz file"):
+        load_data(DataConfig(format="npz", path="data.npz"), tmp_path, 0)
 
 
 def test_a_bare_array_is_refused(tmp_path: Path) -> None:
