@@ -160,6 +160,8 @@ def hash_files(root: Path, files: list[Path], content_limit_bytes: int | None = 
         whole = content_limit_bytes is None or sum(sizes.values()) <= content_limit_bytes
         digest = hashlib.sha256()
         for file in files:
+            if not file.is_file():  # a device would be read for ever
+                raise UserError(f"{file} is not a file; replace it or delete it")
             mark = sha256_of(file) if whole else str(sizes[file])
             digest.update(f"{file.relative_to(root).as_posix()}\0{mark}\n".encode("utf-8", "surrogateescape"))
     except OSError as error:

@@ -178,6 +178,9 @@ def test_the_hash_follows_contents_not_times(tmp_path: Path) -> None:
     files[0].write_bytes(content)
     assert hash_files(tmp_path, files).sha256 != first.sha256
     assert hash_files(tmp_path, files, content_limit_bytes=100).over == "names and sizes"
+    (tmp_path / "endless.png").symlink_to("/dev/zero")
+    with pytest.raises(UserError, match=r"endless\.png is not a file"):
+        hash_files(tmp_path, [*files, tmp_path / "endless.png"])
 
 
 def test_bad_folders(tmp_path: Path) -> None:
