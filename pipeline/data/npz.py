@@ -70,7 +70,8 @@ def _read(path: Path) -> dict[str, Array]:
             raise UserError(
                 f"{name} in {path} holds Python objects, which are never loaded; save plain numbers with numpy.savez"
             ) from None
-        raise UserError(f"{path} is not a sound .npz file ({name}: {error})") from None
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise UserError(f"{path} is not a sound .npz file ({name}: {reason})") from None
 
 
 def _announced_bytes(path: Path, names: tuple[str, ...]) -> int:
