@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.artifacts.metrics import Metrics, TeacherFigures
 from pipeline.artifacts.network import ChosenNetwork
 from pipeline.artifacts.part_times import PartTimes
 from pipeline.errors import UserError
@@ -72,6 +73,20 @@ def test_a_finished_run_has_every_section_in_order_and_says_the_answer(tmp_path:
     assert "deployed: epoch 5" in text, "the best epoch on images kept aside, not the last"
     assert run.exported_report.read_text(encoding="utf-8") == page
     assert page_of(run) == page, "the same contents give the same page"
+
+
+def test_a_teacher_and_where_weights_started_are_named_with_their_measure(tmp_path: Path) -> None:
+    run = made_run(tmp_path)
+    assert "teacher" not in "".join(Parsed(page_of(run)).text)
+    teacher = TeacherFigures(
+        name="timm:<big>", sha256="0" * 64, weight=0.9, temperature=4.0, accuracy=0.875, probe_accuracy=0.5,
+        images=80, judged_on="the holdout", kept=False,
+    )  # fmt: skip
+    metrics = Metrics.read(run.metrics)
+    metrics.model_copy(update={"teacher": teacher, "start": "supernet, 90% of the weights"}).write(run.metrics)
+    text = "".join(Parsed(page_of(run)).text)
+    assert "timm:<big>, right on 87.5% of 80 images from the holdout" in text and "a linear probe has 50.0%" in text
+    assert "started with weights of supernet, 90% of the weights" in text
 
 
 def test_every_link_leads_to_a_file_of_the_project_from_both_places(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ def make_training(contents: Contents) -> Element | None:
         "training",
         "Training",
         tag("p", _describe(metrics)),
+        None if metrics is None else _origins(metrics),
         figures(
             figure(
                 draw_training(history, {"train_loss": "training images", "holdout_loss": "kept aside"}, "loss", marked),
@@ -68,6 +69,19 @@ def _describe(metrics: Metrics | None) -> str:
         f"right (top-5 {metrics.test_top5:.2%}), a loss of {metrics.test_loss:.3f} and a calibration error of "
         f"{metrics.calibration_error:.1%}."
     )
+
+
+def _origins(metrics: Metrics) -> Element | None:
+    """Whom the network learned from and what it started with, where that is more than labels and chance."""
+    lines = []
+    if metrics.start != "random":
+        lines.append(f"It started with weights of {metrics.start}, not with random ones.")
+    if metrics.teacher is not None:
+        taught = metrics.teacher
+        lines.append(
+            f"It learned from a teacher, {taught.describe()} (a linear probe has {taught.probe_accuracy:.1%} there)."
+        )
+    return tag("p", " ".join(lines)) if lines else None
 
 
 def _test(contents: Contents, metrics: Metrics) -> list[Child]:
