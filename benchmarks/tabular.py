@@ -21,7 +21,7 @@ from pipeline.config import DiscretizeConfig
 from pipeline.latency.budget_rule import Measured
 from pipeline.selection.budgets import Rules, best_seeker, select
 from pipeline.selection.chooser import Chooser
-from pipeline.selection.evidence import tau_of
+from pipeline.selection.evidence import Evidence, tau_of
 from pipeline.selection.evolution import Evolution
 from pipeline.selection.judged import measure_judged
 from pipeline.selection.pool import Pool, feasible_networks
@@ -36,7 +36,8 @@ from pipeline.space.skeleton import Skeleton
 from pipeline.space.spaces import space_named
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
-WAYS = ("alpha", "random alpha", "evidence without search", "evidence")
+SEARCH = "search"  # alpha and the networks that it judged, without a short training
+WAYS = ("alpha", "random alpha", SEARCH, "evidence without search", "evidence")
 MAX_LOOKUPS, POOL = 10, 96
 
 Array = NDArray[np.float64]
@@ -194,18 +195,36 @@ class Contest:
         if title == "random alpha":
             generator = np.random.default_rng(seed)
             return Way(title, {kind: generator.normal(size=score.shape) for kind, score in found.scores().items()})
-        return self._weigh_evidence(title, seed, found if title == "evidence" else None)
+        return self._weigh_evidence(title, seed, None if title == "evidence without search" else found)
 
     def _weigh_evidence(self, title: str, seed: int, found: Found | None) -> Way:
         """As `pipeline discretize` judges for the first device's budgets: a pool, short trainings, what follows."""
+        sources, pool = Sources(list(self._measures(title, seed, found))), self._pool(seed)
+        evidence = self._train_shortly(title, seed, sources, pool)
+        verdict = conclude(evidence, sources, pool, Exploration(self.options.evaluations, seed))
+        for row in verdict.standings:
+            print(f"- {row.source}: {row.tau:+.2f} ({row.low:+.2f} … {row.high:+.2f}), weight {row.weight}")
+        predicted = evidence.predict(sources.look(self._sample())).mean
+        print(f"- with the truth, over {len(predicted)} networks: {tau_of(predicted, self._sampled_accuracy()):+.2f}")
+        return Way(title, verdict.scores, verdict.evolution)
+
+    def _measures(self, title: str, seed: int, found: Found | None) -> Iterator[Measure]:
+        """What a search found; with short trainings, also what they weigh beside it."""
+        if found is not None:
+            yield measure_alpha(found.scores())
+            judged = measure_judged(found.judged)
+            if judged is not None:
+                yield judged
+        if title != SEARCH:
+            images = next(self.labor.material(seed).training()).images[:32]
+            yield measure_size(self.table.target)
+            yield measure_zero_cost(trial_skeleton(self.labor.skeleton), images, seed)
+
+    def _train_shortly(self, title: str, seed: int, sources: Sources, pool: Pool) -> Evidence:
+        if title == SEARCH:
+            return Evidence(sources.names, sources.look([]), [], sources.look(pool.networks).figures)
         options, labor = self.options, self.labor
         material, trained = labor.material(seed), trial_skeleton(labor.skeleton)
-        images = next(material.training()).images[:32]
-        measures: list[Measure] = [measure_size(self.table.target), measure_zero_cost(trained, images, seed)]
-        if found is not None:
-            judged = measure_judged(found.judged)
-            measures = [measure_alpha(found.scores()), *measures, *([judged] if judged else [])]
-        sources, pool = Sources(measures), self._pool(seed)
         ledger = Ledger(
             labor.work / f"{title.replace(' ', '-')}-{options.evidence_minutes:g}min-seed{seed}.jsonl",
             f"{trained}-{options.evidence_steps}-{options.evidence_minutes}-{labor.limit.at_most}",
@@ -214,12 +233,7 @@ class Contest:
         )
         evidence = gather_evidence(pool, sources, ledger, TrainingBudget(options.evidence_minutes, 200))
         ledger.close()
-        verdict = conclude(evidence, sources, pool, Exploration(options.evaluations, seed))
-        for row in verdict.standings:
-            print(f"- {row.source}: {row.tau:+.2f} ({row.low:+.2f} … {row.high:+.2f}), weight {row.weight}")
-        predicted = evidence.predict(sources.look(self._sample())).mean
-        print(f"- with the truth, over {len(predicted)} networks: {tau_of(predicted, self._sampled_accuracy()):+.2f}")
-        return Way(title, verdict.scores, verdict.evolution)
+        return evidence
 
     def _pool(self, seed: int) -> Pool:
         device = self.table.devices[0]

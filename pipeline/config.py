@@ -229,7 +229,7 @@ class DiscretizeConfig(Section):
     """A larger network is taken while its cell keeps this share of what the search found (random 0, best 1)."""
     evidence_minutes: Annotated[float, Field(ge=0.0, le=10_000.0, allow_inf_nan=False)] = 5.0
     """Minutes of short trainings of candidates (on one process), by which zero-cost proxies, size and structure earn
-    weights beside what the search has judged; 0 trusts the search's alpha alone."""
+    weights beside what the search has judged; 0 trusts the search alone: alpha and the networks that it judged."""
     evidence_steps: Count = 200
     """Steps of one short training."""
     evaluations: CountOrZero = 256

@@ -9,33 +9,25 @@ t_s is trust that needs no short training: the search has judged networks on the
 says more about a finished network than its first hundreds of steps do (RESULTS.md, two spaces). All other sources earn
 what they get, together no more than the search has: w is the non-negative ridge solution, drawn towards t, whose ridge
 predicts left-out networks best (an infinite one among the choices), over the sources whose own rank correlation is
-positive. f is a Gaussian process over the structure (counts of operations, depths; choices in common), whose variances,
-0 among them, have the largest marginal likelihood. It learns what short trainings prefer, early starters too, so it is
-there only where no search has judged.
+positive. f is a Gaussian process over the structure (pipeline.selection.structure_process). It learns what short
+trainings prefer, early starters too, so it is there only where no search has judged. Without short trainings w = t.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import product
 from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import nnls
 from scipy.stats import kendalltau, rankdata
 
+from pipeline.selection.structure_process import Array, Prediction, Shapes, StructureProcess
 from pipeline.space.choices import Choices
-
-Array = NDArray[np.float64]
 
 STRUCTURE, TOGETHER = "structure", "all together"
 _RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1e9)
 # of the search's sources; the sum of both, which agree, then spreads about as far as y
 _TRUST = {"alpha": 0.5, "supernet": 0.5}
-_VARIANCES = (0.0, 0.1, 0.3, 1.0)
-_NOISES = (0.1, 0.2, 0.4, 0.8, 1.2)
 _RESAMPLES, _FOLDS, _FEWEST = 200, 5, 4
 _NORMAL = NormalDist()
 
@@ -47,15 +39,12 @@ class Looks(NamedTuple):
     counts: Array
     choices: Sequence[Choices]
 
+    @property
+    def shapes(self) -> Shapes:
+        return Shapes(self.counts, self.choices)
+
     def part(self, rows: Sequence[int]) -> "Looks":
         return Looks(self.figures[rows], self.counts[rows], [self.choices[row] for row in rows])
-
-
-class Prediction(NamedTuple):
-    """Expected normal scores of networks, and their standard deviations."""
-
-    mean: Array
-    deviation: Array
 
 
 class Standing(NamedTuple):
@@ -100,8 +89,8 @@ def earn_weights(x: Array, y: Array, trust: Array) -> Array:
     better.
     """
     weights = trust.copy()
-    agree = [s for s in range(x.shape[1]) if tau_of(x[:, s], y) > 0]
-    if not agree or len(y) < _FEWEST:
+    agree = [s for s in range(x.shape[1]) if tau_of(x[:, s], y) > 0] if len(y) >= _FEWEST else []
+    if not agree:
         return weights
     kept, rows = x[:, agree], np.arange(len(y))
 
@@ -131,44 +120,32 @@ def tau_of(x: Array, y: Array) -> float:
     return float(tau) if np.isfinite(tau) else 0.0
 
 
-@dataclass(frozen=True)
-class Kernel:
-    """The covariance of f: variance `smooth` over counts and depths, variance `shared` over choices in common."""
-
-    smooth: float
-    shared: float
-
-    def between(self, distances: Array, common: Array) -> Array:
-        return self.smooth * np.exp(-distances / 2) + self.shared * common
-
-
 class Evidence:
-    """The model fitted to trained networks. `reference` holds the figures of all networks considered, for ranks."""
+    """The model fitted to trained networks, if any. `reference` holds the figures of all considered, for ranks."""
 
     def __init__(self, names: Sequence[str], looks: Looks, losses: Sequence[float], reference: Array) -> None:
         self.names, self._looks, self._losses, self._reference = tuple(names), looks, list(losses), reference
-        self._middle, self._spread = looks.counts.mean(0), looks.counts.std(0) + 1e-9
         self._x, self._y = self._scores(looks.figures), normal_scores([-loss for loss in losses])
         trust = np.array([_TRUST.get(name, 0.0) for name in self.names])
         self.weights = earn_weights(self._x, self._y, trust)
         residuals = self._y - self._x @ self.weights
-        distances, common = self._apart(looks)
-        self.kernel, noise = (Kernel(0.0, 0.0), 1.0) if trust.any() else _most_likely(distances, common, residuals)
-        self._factor = cho_factor(self.kernel.between(distances, common) + noise * np.eye(len(residuals)))
-        self._solved = cho_solve(self._factor, residuals)
+        self.process = None if trust.any() else StructureProcess(looks.shapes, residuals)
 
     def predict(self, looks: Looks) -> Prediction:
         """What networks would reach, as normal scores among the trained ones."""
-        near = self.kernel.between(*self._apart(looks))
-        mean = self._scores(looks.figures) @ self.weights + near @ self._solved
-        left = self.kernel.smooth + self.kernel.shared - (near * cho_solve(self._factor, near.T).T).sum(1)
-        return Prediction(mean, np.sqrt(np.clip(left, 0.0, None)))
+        by_sources = self._scores(looks.figures) @ self.weights
+        if self.process is None:
+            return Prediction(by_sources, np.zeros_like(by_sources))
+        mean, deviation = self.process.predict(looks.shapes)
+        return Prediction(by_sources + mean, deviation)
 
     def standings(self) -> list[Standing]:
-        """A row per source, then what was learned: from the structure alone, and from all together."""
+        """A row per source, then what was learned: from the structure alone, and from all together; none untrained."""
+        if not self._losses:
+            return []
         without = self._looks._replace(figures=np.zeros((len(self._y), 0)))
         rows = [_standing(name, self._x[:, s], self._y, float(self.weights[s])) for s, name in enumerate(self.names)]
-        share = float(np.sqrt(self.kernel.smooth + self.kernel.shared))
+        share = 0.0 if self.process is None else self.process.kernel.deviation
         structure = _left_out(
             lambda train: Evidence((), without.part(train), self._part(train), without.figures), without
         )
@@ -183,31 +160,6 @@ class Evidence:
     def _scores(self, figures: Array) -> Array:
         rows = [[place_score(*pair) for pair in zip(self._reference.T, row, strict=True)] for row in figures]
         return np.array(rows).reshape(len(figures), len(self.names))
-
-    def _apart(self, looks: Looks) -> tuple[Array, Array]:
-        """Mean squared distances of counts, and shares of common choices, to the trained networks."""
-        ours, theirs = ((one.counts - self._middle) / self._spread for one in (looks, self._looks))
-        distances = ((ours[:, None] - theirs[None]) ** 2).mean(-1)
-        common = [[overlap(a, b) for b in self._looks.choices] for a in looks.choices]
-        return distances, np.array(common).reshape(distances.shape)
-
-
-def overlap(one: Choices, other: Choices) -> float:
-    """The share of choices that two networks have in common (Jaccard), from 0 to 1."""
-    both = len(one | other)
-    return len(one & other) / both if both else 1.0
-
-
-def _most_likely(distances: Array, common: Array, residuals: Array) -> tuple[Kernel, float]:
-    """The variances of f and of the noise under which the residuals are most likely."""
-    best, found = -np.inf, (Kernel(0.0, 0.0), 1.0)
-    for smooth, shared, noise in product(_VARIANCES, _VARIANCES, _NOISES):
-        kernel = Kernel(smooth, shared)
-        factor = cho_factor(kernel.between(distances, common) + noise * np.eye(len(residuals)))
-        likelihood = -residuals @ cho_solve(factor, residuals) / 2 - np.log(np.diag(factor[0])).sum()
-        if likelihood > best:
-            best, found = float(likelihood), (kernel, noise)
-    return found
 
 
 def _left_out(fit: Callable[[Sequence[int]], Evidence], looks: Looks) -> Array:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import RidgeCV
 
 from pipeline.artifacts.judged_networks import JudgedNetworks
-from pipeline.selection.sources import Measure
+from pipeline.selection.sources import SUPERNET, Measure
 from pipeline.selection.structure import counts_and_depths, one_hot
 from pipeline.space.choices import without_idle
 from pipeline.space.genotype import Genotype
@@ -26,7 +26,7 @@ def measure_judged(judged: JudgedNetworks) -> Measure | None:
     if len(judged.groups) < _FEWEST_GROUPS:
         return None
     predictor = _Predictor(judged)
-    return Measure(("supernet",), lambda genotype: [-predictor.loss(genotype)])
+    return Measure((SUPERNET,), lambda genotype: [-predictor.loss(genotype)])
 
 
 class _Predictor:

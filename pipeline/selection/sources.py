@@ -21,6 +21,8 @@ from pipeline.space.plan import count_macs, count_params
 from pipeline.space.skeleton import Skeleton
 from pipeline.space.spaces import space_named
 
+ALPHA, SUPERNET = "alpha", "supernet"  # what a search has found: log-odds of choices, and networks it judged
+
 
 class Measure(NamedTuple):
     """Figures that are taken together: their names, and how."""
@@ -73,7 +75,7 @@ def _nothing(count: int) -> Callable[[Genotype], Sequence[float]]:
 def measure_alpha(scores: Scores) -> Measure:
     """The sum of the search's log-odds over the choices."""
     costs = Costs(0.0, scores)
-    return Measure(("alpha",), lambda genotype: [costs.of(genotype)])
+    return Measure((ALPHA,), lambda genotype: [costs.of(genotype)])
 
 
 def measure_size(skeleton: Skeleton) -> Measure:

@@ -17,10 +17,11 @@ from pipeline.console import progress_bar, say
 from pipeline.errors import PromiseBroken
 from pipeline.resumable.history import Entry, History, read_history
 from pipeline.resumable.ranks import share_out
-from pipeline.selection.evidence import Array, Evidence, overlap
+from pipeline.selection.evidence import Evidence
 from pipeline.selection.pool import Pool
 from pipeline.selection.sources import Sources
 from pipeline.selection.structure import effective
+from pipeline.selection.structure_process import Array, overlap
 from pipeline.space.genotype import Genotype
 
 FEWEST_TRIALS = 8

@@ -32,7 +32,7 @@ class Exploration(NamedTuple):
 def conclude(evidence: Evidence, sources: Sources, pool: Pool, exploration: Exploration) -> Verdict:
     """The verdict; where short trainings and the sources are at odds, a sentence says so."""
     standings = evidence.standings()
-    if standings[-1].tau <= 0:
+    if standings and standings[-1].tau <= 0:
         say(
             f"the short trainings agree with nothing that is known without them (τ {standings[-1].tau:+.2f}); what the "
             "search has judged decides"

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import NamedTuple
 
 from pipeline.artifacts.alphas import Alphas
@@ -22,6 +23,7 @@ from pipeline.selection.job import Job
 from pipeline.selection.measurements import Measurements
 from pipeline.selection.pool import Pool, feasible_networks
 from pipeline.selection.records import Circumstances, TableState
+from pipeline.selection.sources import ALPHA
 from pipeline.selection.verdict import Exploration, Verdict, conclude
 from pipeline.space.cells import Space
 from pipeline.space.choices import Choices
@@ -88,9 +90,7 @@ def budgets_of(context: Context) -> list[float]:
 
 def make_job(context: Context, prospect: Prospect, found: Alphas, budgets_ms: Sequence[float]) -> Job:
     settings, target, scores = context.config.discretize, context.config.target, alpha_scores(context, found)
-    verdict = None
-    if wants_evidence(context):
-        verdict = _weigh_evidence(context, prospect, found.space, scores, budgets_ms)
+    verdict = _weigh_evidence(context, prospect, found.space, scores, budgets_ms) if settings.rule == "best" else None
     chooser_scores = scores if verdict is None else verdict.scores
     return Job(
         chooser=Chooser(found.space, chooser_scores, prospect.targets, settings.score_share),
@@ -112,16 +112,19 @@ def make_job(context: Context, prospect: Prospect, found: Alphas, budgets_ms: Se
 def _weigh_evidence(
     context: Context, prospect: Prospect, space: Space, scores: Scores, budgets_ms: Sequence[float]
 ) -> Verdict | None:
-    """Short trainings of networks that may fit, and the scores that follow; None when nothing fits."""
+    """What the search and short trainings say of networks that may fit; None when nothing fits, or alpha is all."""
     seed, sources = context.config.compute.seed, make_sources(context, scores)
+    if sources.names == [ALPHA]:
+        return None  # a sum over choices, whose best the integer programme finds
     pool = _make_pool(context, prospect, space, scores, budgets_ms)
     if not pool.networks:
         return None
-    with assisted(context.device):
+    with assisted(context.device) if wants_evidence(context) else nullcontext():
         evidence = judge(context, pool, sources, context.run.evidence)
     exploration = Exploration(context.config.discretize.evaluations, seed, _with_bar)
     verdict = conclude(evidence, sources, pool, exploration)
-    show(show_evidence(verdict.standings))
+    if verdict.standings:
+        show(show_evidence(verdict.standings))
     return verdict
 
 

@@ -17,7 +17,7 @@ from pipeline.selection.evidence import Evidence
 from pipeline.selection.judged import measure_judged
 from pipeline.selection.pool import Pool
 from pipeline.selection.short_training import Material, train_shortly, trial_skeleton
-from pipeline.selection.sources import Sources, measure_alpha, measure_size, measure_zero_cost
+from pipeline.selection.sources import Measure, Sources, measure_alpha, measure_size, measure_zero_cost
 from pipeline.selection.trials import Ledger, TrainingBudget, gather_evidence, run_trial
 from pipeline.space.genotype import Genotype
 from pipeline.stages.context import Context
@@ -27,19 +27,20 @@ _MOST_TRIALS = 200
 
 
 def make_sources(context: Context, scores: Scores | None) -> Sources:
-    """Everything that ranks networks of this run; what a search has found is left out where there was none."""
-    material = make_material(context)
-    images = next(material.training()).images[:_IMAGES]
-    measures = [
-        measure_size(context.target_skeleton),
-        measure_zero_cost(trial_skeleton(context.search_skeleton), images, context.config.compute.seed),
-    ]
-    if scores is not None:
-        measures.insert(0, measure_alpha(scores))
-    if context.run.judged.is_file():
-        judged = measure_judged(context.read(JudgedNetworks))
-        measures += [judged] if judged is not None else []
+    """Everything that ranks networks of this run: what a search has found, and what short trainings weigh beside it."""
+    measures = _found_by_search(context, scores)
+    if wants_evidence(context):
+        images = next(make_material(context).training()).images[:_IMAGES]
+        small, seed = trial_skeleton(context.search_skeleton), context.config.compute.seed
+        measures += [measure_size(context.target_skeleton), measure_zero_cost(small, images, seed)]
     return Sources(measures)
+
+
+def _found_by_search(context: Context, scores: Scores | None) -> list[Measure]:
+    """Alpha, and the networks that the search judged; nothing where there was none."""
+    measures = [] if scores is None else [measure_alpha(scores)]
+    judged = measure_judged(context.read(JudgedNetworks)) if context.run.judged.is_file() else None
+    return measures if judged is None else [*measures, judged]
 
 
 def alpha_scores(context: Context, found: Alphas) -> Scores:
@@ -63,12 +64,14 @@ def make_material(context: Context) -> Material:
 
 
 def wants_evidence(context: Context) -> bool:
-    """Whether the selection of this run rests on short trainings."""
-    return context.config.discretize.evidence_minutes > 0 and context.config.discretize.rule == "best"
+    """Whether short trainings are asked for."""
+    return context.config.discretize.evidence_minutes > 0
 
 
 def judge(context: Context, pool: Pool, sources: Sources, ledger_path: Path) -> Evidence:
-    """The evidence of short trainings for this run, as many as [discretize] evidence_minutes allow."""
+    """Evidence of as many short trainings as [discretize] evidence_minutes allow; of 0, the search is believed."""
+    if not wants_evidence(context):
+        return Evidence(sources.names, sources.look([]), [], sources.look(pool.networks).figures)
     settings, material = context.config.discretize, make_material(context)
     identity = hash_of(
         {
@@ -92,7 +95,7 @@ def judge(context: Context, pool: Pool, sources: Sources, ledger_path: Path) -> 
 
 def assist_judgement(context: Context) -> None:
     """What a process beside the first does in a selection: its share of the short trainings, if there are any."""
-    if wants_evidence(context):
+    if wants_evidence(context) and context.config.discretize.rule == "best":
         with joined(context.device) as device:
             train = _short_training(context, device)
 

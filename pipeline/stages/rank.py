@@ -12,7 +12,6 @@ from pipeline.budget.integer_programme import Scores
 from pipeline.console import say, show
 from pipeline.errors import UserError
 from pipeline.report.selection import show_evidence
-from pipeline.selection.evidence import Evidence
 from pipeline.selection.pool import Pool
 from pipeline.selection.sources import Sources
 from pipeline.space.genotype import Genotype, genotype_from_record
@@ -36,13 +35,20 @@ def rank(context: Context, path: Path) -> dict[str, Any]:
     lines = read_genotypes(path, context.config.target.space)
     sources = make_sources(context, _found_scores(context))
     pool = Pool(space_named(context.config.target.space), tuple(line.genotype for line in lines))
-    if not context.config.discretize.evidence_minutes:
-        return _record(lines, sources, _alpha_column(sources, pool), {"alpha": 1.0})
+    if not sources.names:
+        raise UserError(
+            "[discretize] evidence_minutes = 0 ranks by what the search has found, and this run has not searched: "
+            "run `pipeline search`, or set evidence_minutes"
+        )
     with context.run.locked():
         digest = hashlib.sha256(json.dumps([one.genotype.record() for one in lines]).encode()).hexdigest()[:12]
         evidence = judge(context, pool, sources, context.run.root / "rank" / f"{digest}.jsonl")
-    show(show_evidence(evidence.standings()))
-    return _record(lines, sources, evidence.predict(sources.look(pool.networks)).mean, _weights(evidence))
+    standings = evidence.standings()
+    if standings:
+        show(show_evidence(standings))
+    weights = dict(zip(evidence.names, evidence.weights.tolist(), strict=True))
+    weights |= {row.source: row.weight for row in standings if row.weight is not None}
+    return _record(lines, sources, evidence.predict(sources.look(pool.networks)).mean, weights)
 
 
 def read_genotypes(path: Path, space: str) -> list[Line]:
@@ -81,19 +87,6 @@ def _found_scores(context: Context) -> Scores | None:
         say("this run has not searched yet: the search's alpha is no source (`pipeline search` makes it one)")
         return None
     return alpha_scores(context, context.read(Alphas))
-
-
-def _alpha_column(sources: Sources, pool: Pool) -> Any:
-    if "alpha" not in sources.names:
-        raise UserError(
-            "[discretize] evidence_minutes = 0 ranks by the search's alpha alone, and this run has none: "
-            "run `pipeline search`, or set evidence_minutes"
-        )
-    return sources.look(pool.networks).figures[:, sources.names.index("alpha")]
-
-
-def _weights(evidence: Evidence) -> dict[str, float]:
-    return {row.source: row.weight for row in evidence.standings() if row.weight is not None}
 
 
 def _record(lines: list[Line], sources: Sources, scores: Any, weights: dict[str, float]) -> dict[str, Any]:

@@ -8,14 +8,13 @@ import pytest
 
 from pipeline.selection.evidence import (
     Evidence,
-    Kernel,
     Looks,
     earn_weights,
     normal_scores,
-    overlap,
     place_score,
     tau_of,
 )
+from pipeline.selection.structure_process import overlap
 from pipeline.space.choices import Choices
 from pipeline.space.plan import Choice
 
@@ -111,11 +110,23 @@ def test_the_search_is_heard_although_short_trainings_contradict_it_and_structur
     looks = looks_of(rng.normal(size=(40, 2)))
     losses = looks.figures[:, 0] - looks.counts[:, 0]  # against the search, and by the structure
     heard = Evidence(("supernet", "naswot"), looks, losses.tolist(), looks.figures)
-    assert heard.weights[0] == 0.5 and heard.kernel == Kernel(0.0, 0.0)
+    assert heard.weights[0] == 0.5 and heard.process is None
     expected = 0.5 * heard_scores(looks.figures[:, 0]) + heard.weights[1] * heard_scores(looks.figures[:, 1])
     np.testing.assert_allclose(heard.predict(looks).mean, expected, atol=1e-12)
     unsearched = Evidence(("synflow", "naswot"), looks, losses.tolist(), looks.figures)
-    assert unsearched.weights[0] == 0.0 and unsearched.kernel.smooth > 0
+    assert unsearched.process is not None
+    assert unsearched.weights[0] == 0.0 and unsearched.process.kernel.smooth > 0
+
+
+def test_without_short_trainings_the_search_is_believed() -> None:
+    figures = np.random.default_rng(9).normal(size=(40, 2))
+    looks = looks_of(figures)
+    untrained = Evidence(("alpha", "supernet"), looks.part([]), [], figures)
+    found = untrained.predict(looks)
+    np.testing.assert_allclose(
+        found.mean, 0.5 * (heard_scores(figures[:, 0]) + heard_scores(figures[:, 1])), atol=1e-12
+    )
+    assert untrained.standings() == [] and not found.deviation.any()
 
 
 def test_a_good_source_predicts_networks_that_were_not_trained() -> None:
@@ -154,13 +165,15 @@ def test_predictions_are_those_of_the_gaussian_process() -> None:
     losses = rng.normal(size=9)
     evidence = Evidence(("one",), train, losses.tolist(), looks.figures)
     y = normal_scores(-losses)
+    assert evidence.process is not None
+    kernel = evidence.process.kernel
     x = np.array([[place_score(looks.figures[:, 0], value)] for value in looks.figures[:, 0]])
     scaled = (counts - counts[:9].mean(0)) / (counts[:9].std(0) + 1e-9)
 
     def covariance(one: int, other: int) -> float:
         distance = ((scaled[one] - scaled[other]) ** 2).mean()
         common = len(names[one] & names[other]) / len(names[one] | names[other])
-        return evidence.kernel.smooth * math.exp(-distance / 2) + evidence.kernel.shared * common
+        return kernel.smooth * math.exp(-distance / 2) + kernel.shared * common
 
     k = np.array([[covariance(a, b) for b in range(9)] for a in range(12)])
     residuals = y - x[:9] @ evidence.weights
@@ -172,7 +185,7 @@ def test_predictions_are_those_of_the_gaussian_process() -> None:
     inverse = np.linalg.inv(k[:9] + noise * np.eye(9))
     found = evidence.predict(test)
     np.testing.assert_allclose(found.mean, x[9:] @ evidence.weights + k[9:] @ inverse @ residuals, atol=1e-10)
-    own = evidence.kernel.smooth + evidence.kernel.shared
+    own = kernel.smooth + kernel.shared
     variances = np.clip(own - np.einsum("ij,jk,ik->i", k[9:], inverse, k[9:]), 0, None)
     np.testing.assert_allclose(found.deviation, np.sqrt(variances), atol=1e-7)
 

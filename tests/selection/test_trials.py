@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from pipeline.errors import PromiseBroken
-from pipeline.selection.evidence import overlap
 from pipeline.selection.pool import Pool, feasible_networks
 from pipeline.selection.sources import Measure, Sources
 from pipeline.selection.structure import counts_and_depths, effective
+from pipeline.selection.structure_process import overlap
 from pipeline.selection.trials import FEWEST_TRIALS, Ledger, TrainingBudget, gather_evidence, spread_out
 from pipeline.space.genotype import Genotype
 from pipeline.space.sampling import random_genotype

@@ -28,6 +28,7 @@ from pipeline.stages.context import Context
 from pipeline.stages.discretize import Prospect, discretize
 from tests.latency.fakes import FINGERPRINT
 from tests.selection.fakes import DARTS, FakeDevice, FakePredictor
+from tests.selection.test_judged import judge, planted_loss
 
 SKELETON = Skeleton("darts", 3, 8, 16, 10, in_channels=1)
 
@@ -238,6 +239,18 @@ def test_evidence_is_gathered_shown_and_survives_a_kill(tmp_path: Path, monkeypa
     assert len(calls) == FEWEST_TRIALS + 1
     assert read_json(killed.run.genotype) == read_json(whole.run.genotype)
     assert read_json(killed.run.selection)["evidence"] == selection["evidence"]
+
+
+def test_without_evidence_alpha_and_the_judged_networks_decide_together(tmp_path: Path) -> None:
+    """A judgement that contradicts alpha is heard, without a single training."""
+    by_alpha, by_both = (make_context(tmp_path / name, discretize={"evaluations": 50}) for name in ("alpha", "both"))
+    by_both.write(judge(60, 0.0))
+    for context in (by_alpha, by_both):
+        run_with(context, FakeDevice(lambda ms: 0.99 * ms))
+    ours, theirs = (read_genotype(context.run.genotype) for context in (by_both, by_alpha))
+    assert planted_loss(ours) < planted_loss(theirs)
+    assert read_json(by_both.run.certificate)["measured_ms"]["p50"] <= by_both.config.target.budget_ms
+    assert read_json(by_both.run.selection)["evidence"] == [] and not by_both.run.evidence.exists()
 
 
 def test_bad_input(tmp_path: Path) -> None:

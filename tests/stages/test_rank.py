@@ -13,6 +13,7 @@ from pipeline.rundir import RunDir
 from pipeline.space.sampling import random_genotype
 from pipeline.stages.context import Context
 from pipeline.stages.rank import rank, read_genotypes
+from tests.selection.test_judged import judge
 from tests.stages.test_discretize import make_context as make_searched
 
 FEW: dict[str, dict[str, Any]] = {
@@ -50,12 +51,20 @@ def test_every_line_gets_a_score_and_figures_in_the_order_given(tmp_path: Path) 
     assert ledger.read_text() == before
 
 
-def test_without_evidence_the_alpha_of_the_search_ranks_and_without_a_search_nothing_does(tmp_path: Path) -> None:
+def test_without_evidence_the_search_ranks_and_without_a_search_nothing_does(tmp_path: Path) -> None:
     path, nothing = write_lines(tmp_path, space="darts"), {"discretize": {"evidence_minutes": 0.0}}
-    found = rank(make_searched(tmp_path), path)  # evidence_minutes = 0
-    scores = [row["score"] for row in found["genotypes"]]
-    assert scores == [row["sources"]["alpha"] for row in found["genotypes"]] and len(set(scores)) > 1
-    with pytest.raises(UserError, match="this run has none"):
+    searched = make_searched(tmp_path)  # evidence_minutes = 0
+    alone = rank(searched, path)
+    assert alone["weights"] == {"alpha": 0.5}
+    by_alpha = sorted(alone["genotypes"], key=lambda row: row["sources"]["alpha"])
+    assert by_alpha == sorted(alone["genotypes"], key=lambda row: row["score"])
+    searched.write(judge(20, 0.1))
+    both = rank(searched, path)
+    assert both["weights"] == {"alpha": 0.5, "supernet": 0.5}
+    assert all(set(row["sources"]) == {"alpha", "supernet"} for row in both["genotypes"])
+    assert [row["score"] for row in both["genotypes"]] != [row["score"] for row in alone["genotypes"]]
+    assert not (searched.run.root / "rank").exists(), "nothing was trained"
+    with pytest.raises(UserError, match="has not searched"):
         rank(make_context(tmp_path / "new", **nothing), write_lines(tmp_path))
 
 
