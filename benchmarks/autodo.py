@@ -58,9 +58,9 @@ ROWS = {
     "digits-30": Row("digits", Sizes(1200, 200, 390, flipped=0.3), 60, 5, 0.1),
     "digits-clean": Row("digits", Sizes(1200, 200, 390), 60, 5, 0.1),
     "fashion-30": Row("fashion", Sizes(5000, 1000, 10_000, flipped=0.3), 30, 5, 0.05),
-    "fashion-imbalanced": Row("fashion", Sizes(10_000, 1000, 10_000, flipped=0.1, imbalance=100), 8, 3, 0.05),
-    "fashion-clean": Row("fashion", Sizes(5000, 1000, 10_000), 8, 3, 0.05),
-    "cifar-30": Row("cifar", Sizes(5000, 1000, 5000, flipped=0.3), 8, 3, 0.05, "crop-flip"),
+    "fashion-imbalanced": Row("fashion", Sizes(10_000, 1000, 10_000, flipped=0.1, imbalance=100), 30, 5, 0.05),
+    "fashion-clean": Row("fashion", Sizes(5000, 1000, 10_000), 30, 5, 0.05),
+    "cifar-30": Row("cifar", Sizes(5000, 1000, 5000, flipped=0.3), 30, 5, 0.05, "crop-flip"),
     "fashion-turned": Row("fashion", Sizes(5000, 1000, 5000, flipped=0.3, turned=30.0), 8, 3, 0.05),
 }
 METHODS_OF = {

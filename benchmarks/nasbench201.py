@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.nasbench201_tables import SPACE, all_cells, fit_device, name_of, numeric_columns, read_column
-from benchmarks.tabular import SHARED, Device, Table, add_arguments, numbers, run_contest
+from benchmarks.tables import Device, Table
+from benchmarks.tabular import SHARED, add_arguments, numbers, run_contest
 from pipeline.budget.limits import Limit
 from pipeline.space.genotype import Genotype
 from pipeline.space.skeleton import Skeleton

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.tabular import Array, FittedDevice
+from benchmarks.tables import Array, FittedDevice
 from pipeline.space.choices import choices_of, effective_choices
 from pipeline.space.costs import Costs
 from pipeline.space.genotype import Genotype, genotype_from_record

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.tabular import SHARED, Device, FittedDevice, Table, add_arguments, run_contest
+from benchmarks.tables import Device, FittedDevice, Table
+from benchmarks.tabular import SHARED, add_arguments, run_contest
 from pipeline.budget.limits import Limit
 from pipeline.space.costs import Costs, mac_costs
 from pipeline.space.genotype import Genotype, genotype_from_record

@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.tables import Array, Device, Lookups, Table, name_of
 from benchmarks.tabular_search import NOISE, VARIANTS, Found, Labor, run_search_once
 from pipeline.budget.integer_programme import Scores
 from pipeline.budget.limits import Limit
-from pipeline.budget.targets import Demands, Predicts, make_targets
-from pipeline.config import DiscretizeConfig
-from pipeline.latency.budget_rule import Measured
+from pipeline.budget.targets import Demands, make_targets
+from pipeline.config import DataConfig, DiscretizeConfig
 from pipeline.selection.budgets import Rules, best_seeker, select
 from pipeline.selection.chooser import Chooser
 from pipeline.selection.evidence import Evidence, tau_of
@@ -29,68 +29,13 @@ from pipeline.selection.short_training import train_shortly, trial_skeleton
 from pipeline.selection.sources import Measure, Sources, measure_alpha, measure_size, measure_zero_cost
 from pipeline.selection.trials import Ledger, TrainingBudget, gather_evidence
 from pipeline.selection.verdict import Exploration, conclude
-from pipeline.space.cells import Space
 from pipeline.space.costs import Costs, mac_costs
 from pipeline.space.genotype import Genotype
-from pipeline.space.skeleton import Skeleton
-from pipeline.space.spaces import space_named
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 SEARCH = "search"  # alpha and the networks that it judged, without a short training
 WAYS = ("alpha", "random alpha", SEARCH, "evidence without search", "evidence")
-MAX_LOOKUPS, POOL = 10, 96
-
-Array = NDArray[np.float64]
-
-
-class Predicted(NamedTuple):
-    """A predicted latency and the range it lies in."""
-
-    ms: float
-    low_ms: float
-    high_ms: float
-
-
-class FittedDevice(NamedTuple):
-    """A device that is known as a sum over choices, off by the share `error` at most."""
-
-    fitted: Costs
-    error: float
-
-    def predict(self, genotype: Genotype) -> Predicted:
-        ms = self.fitted.of(genotype)
-        return Predicted(ms, ms * (1 - self.error), ms * (1 + self.error))
-
-    def costs(self) -> Costs:
-        return self.fitted
-
-    def least_costs(self) -> Costs:
-        return self.fitted
-
-    def limit_ms(self, budget_ms: float, percentile: int) -> float:
-        return budget_ms
-
-
-class Device(NamedTuple):
-    """What every network takes on one device, how that is predicted, and the budgets asked there."""
-
-    name: str
-    latencies: Array
-    predictor: Predicts
-    budgets_ms: Sequence[float]
-
-
-class Table(NamedTuple):
-    """All networks of a space, what they reach, and on which devices they are wanted."""
-
-    target: Skeleton
-    networks: Sequence[Genotype]
-    accuracy: Array
-    devices: Sequence[Device]
-
-    @property
-    def space(self) -> Space:
-        return space_named(self.target.space)
+POOL = 96
 
 
 class Case(NamedTuple):
@@ -106,20 +51,6 @@ class Case(NamedTuple):
     biggest_regret: float
 
 
-class Lookups:
-    """The certificate's measurements, from the table; at most MAX_LOOKUPS different networks."""
-
-    def __init__(self, places: dict[str, int], latencies: Array) -> None:
-        self._places, self._latencies, self.asked = places, latencies, dict[int, float]()
-
-    def measure(self, skeleton: Skeleton, genotype: Genotype) -> Measured:
-        place = self._places[_name(genotype)]
-        if place not in self.asked and len(self.asked) >= MAX_LOOKUPS:
-            return Measured(np.inf, np.inf, np.inf, 0.0)  # no more look-ups: it does not count as fitting
-        ms = self.asked.setdefault(place, float(self._latencies[place]))
-        return Measured(ms, ms, ms, 0.0)
-
-
 class Way(NamedTuple):
     """A way to choose: scores of choices, and an evolution by scores of whole networks."""
 
@@ -133,7 +64,7 @@ class Contest:
 
     def __init__(self, table: Table, labor: Labor, options: argparse.Namespace) -> None:
         self.table, self.labor, self.options = table, labor, options
-        self._places = {_name(network): place for place, network in enumerate(table.networks)}
+        self._places = {name_of(network): place for place, network in enumerate(table.networks)}
         macs = mac_costs(table.target)
         self._macs = np.array([macs.of(network) for network in table.networks])
 
@@ -168,7 +99,7 @@ class Contest:
         lookups, demands = Lookups(self._places, device.latencies), Demands(budget_ms, 50)
         rules = Rules(max_rounds=self.options.rounds, max_noise_floor=0.05, evolution=way.evolution)
         outcome = select(chooser, best_seeker(chooser, demands), demands, lookups.measure, rules)
-        found, accuracy = self._places[_name(outcome.chosen.genotype)], self.table.accuracy
+        found, accuracy = self._places[name_of(outcome.chosen.genotype)], self.table.accuracy
         feasible = np.flatnonzero(device.latencies <= budget_ms)
         best, macs = float(accuracy[feasible].max()), self._macs[feasible]
         return Case(
@@ -253,11 +184,6 @@ class Contest:
         return self.table.accuracy[self._drawn()]
 
 
-def _name(genotype: Genotype) -> str:
-    """The same for genotypes of one network."""
-    return str(genotype.canonical().record())
-
-
 def _tabulate(title: str, cases: Sequence[Case]) -> Iterator[str]:
     """Mean regrets, by device and over all."""
     yield f"| {title} | regret | largest | first choice over | over after certificate | look-ups | random | biggest |"
@@ -299,15 +225,13 @@ def add_arguments(parser: argparse.ArgumentParser, work: str, cells: int) -> Non
 
 def run_contest(table: Table, limit: Limit, options: argparse.Namespace) -> None:
     """Print the tables as markdown; searches go by `limit`."""
-    labor = Labor(
-        table.space,
-        options.images,
-        options.cells,
-        options.channels,
-        options.resolution,
-        options.minutes,
-        options.work,
-        limit,
+    images = DataConfig(
+        format="npz",
+        path=str(options.images.absolute()),
+        resolution=options.resolution,
+        colour=True,
+        augment="crop-flip",
     )
+    labor = Labor(table.space, images, options.cells, options.channels, options.minutes, options.work, limit)
     for line in Contest(table, labor, options).report():
         print(line, flush=True)

@@ -64,30 +64,29 @@ class Labor:
     """What a search works with: space, images, the supernet's size, minutes, and a budget on a device."""
 
     space: Space
-    images: Path
+    images: DataConfig
     cells: int
     channels: int
-    resolution: int
     minutes: float
     work: Path
     limit: Limit
 
     @property
     def skeleton(self) -> Skeleton:
-        return Skeleton(self.space.name, self.cells, self.channels, self.resolution, 10)
+        images = self.images
+        return Skeleton(
+            self.space.name, self.cells, self.channels, images.resolution, 10, in_channels=images.in_channels
+        )
 
     @property
     def batch_size(self) -> int:
         return SearchConfig().batch_size
 
     def data(self, seed: int) -> ImageData:
-        config = DataConfig(
-            format="npz", path=str(self.images), resolution=self.resolution, colour=True, augment="crop-flip"
-        )
-        return load_data(config, self.images.parent, seed)
+        return load_data(self.images, Path(), seed)
 
     def material(self, seed: int) -> Material:
-        return Material(self.data(seed), self.batch_size, seed, "crop-flip", CPU)
+        return Material(self.data(seed), self.batch_size, seed, self.images.augment, CPU)
 
 
 class Found(NamedTuple):

@@ -10,6 +10,7 @@ from benchmarks.nasbench_macro import open_table
 from benchmarks.tabular import SHARED, Contest, Way
 from benchmarks.tabular_search import Labor
 from pipeline.budget.limits import Limit
+from pipeline.config import DataConfig
 from pipeline.space.costs import mac_costs
 
 DATA = SHARED / "nasbench_macro" / "accuracy_cifar10.csv"
@@ -20,7 +21,7 @@ def test_the_random_and_the_largest_network_of_nasbench_macro_have_the_published
     table = open_table(DATA)
     (device,) = table.devices
     limit = Limit("budget_ms", device.predictor.costs(), device.budgets_ms[4], "ms")
-    labor = Labor(table.space, tmp_path, 8, 8, 16, 1.0, tmp_path, limit)
+    labor = Labor(table.space, DataConfig(), 8, 8, 1.0, tmp_path, limit)
     contest = Contest(table, labor, argparse.Namespace(rounds=5))
     cases = [
         case
