@@ -16,13 +16,14 @@ from pipeline.artifacts.alphas import Alphas
 from pipeline.artifacts.judged_networks import JudgedNetworks
 from pipeline.budget.integer_programme import Scores
 from pipeline.budget.limits import Limit
-from pipeline.config import ComputeConfig, DataConfig, SearchConfig
+from pipeline.config import ComputeConfig, DataConfig
 from pipeline.data import ImageData, load_data
 from pipeline.rundir import read_json, write_json
 from pipeline.search.architecture import ArchitectureGradient, ArchitectureGradients
 from pipeline.search.engine import Search
 from pipeline.search.loop import SearchFiles, run_search
 from pipeline.search.objective import Constraint
+from pipeline.search_config import SearchConfig
 from pipeline.selection.short_training import Material
 from pipeline.space.cells import Space
 from pipeline.space.genotype import Genotype

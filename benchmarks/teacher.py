@@ -24,7 +24,7 @@ from benchmarks.hyper_cleaning_problem import FASHION
 from pipeline.artifacts.alphas import SupernetWeights
 from pipeline.artifacts.trained import Trained
 from pipeline.budget.limits import Limit
-from pipeline.config import Augment, ComputeConfig, DataConfig, RetrainConfig, SearchConfig, TargetConfig
+from pipeline.config import Augment, ComputeConfig, DataConfig, RetrainConfig, TargetConfig
 from pipeline.data import ImageData, ImageSet, load_data
 from pipeline.data.normalization import Normalization
 from pipeline.latency.target import TargetMachine
@@ -34,6 +34,7 @@ from pipeline.rundir import read_json, sha256_of, write_json
 from pipeline.search.engine import Search
 from pipeline.search.loop import SearchFiles, run_search
 from pipeline.search.objective import Constraint
+from pipeline.search_config import SearchConfig
 from pipeline.space.costs import mac_costs
 from pipeline.space.genotype import genotype_from_record
 from pipeline.space.network import Network

@@ -18,12 +18,12 @@ from pipeline.bilevel import (
     Method,
     hypergradient_with_diagnostics,
 )
-from pipeline.config import SearchConfig
 from pipeline.data import Batch
 from pipeline.errors import PromiseBroken
 from pipeline.resumable.ranks import average
 from pipeline.search.losses import Judged, Losses
 from pipeline.search.methods import Progress, make_method, misses_solution, reference_method
+from pipeline.search_config import SearchConfig
 from pipeline.space.genotype import Genotype
 
 Loss = Callable[[Sequence[Tensor], Sequence[Tensor]], Tensor]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from pipeline.artifacts.judged_networks import JudgedNetworks
-from pipeline.config import ComputeConfig, SearchConfig
+from pipeline.config import ComputeConfig
 from pipeline.data import Batch, ImageData
 from pipeline.data.normalization import Normalization
 from pipeline.errors import UserError
@@ -20,6 +20,7 @@ from pipeline.search.losses import Losses
 from pipeline.search.methods import Progress, inner_steps
 from pipeline.search.objective import Constraint, adapt_penalty
 from pipeline.search.state import Best, SearchState, start_state
+from pipeline.search_config import SearchConfig
 from pipeline.space.genotype import Genotype
 from pipeline.space.score import edge_weights
 from pipeline.space.skeleton import Skeleton

@@ -14,7 +14,7 @@ from pipeline.bilevel import (
     TruncatedReverse,
     ValueFunction,
 )
-from pipeline.config import SearchConfig
+from pipeline.search_config import SearchConfig
 
 _CG_RTOL = 1e-3
 # ‖εV‖ of finite differences. On real images the kinks of a ReLU network leave little of a difference at 0.01 (cosine

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import NamedTuple
 
-from pipeline.config import SearchConfig
 from pipeline.search.engine import Search
+from pipeline.search_config import SearchConfig
 from pipeline.space.plan import nearest_resolution
 from pipeline.space.skeleton import Skeleton
 

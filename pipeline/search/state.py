@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pipeline.config import SearchConfig
+from pipeline.search_config import SearchConfig
 from pipeline.space.supernet import Supernet
 
 _MOMENTUM = 0.9

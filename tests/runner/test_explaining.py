@@ -2,9 +2,10 @@
 
 import pytest
 
-from pipeline.config import Config, RetrainConfig, SearchConfig, TargetConfig
+from pipeline.config import Config, RetrainConfig, TargetConfig
 from pipeline.errors import PromiseBroken, UserError
 from pipeline.runner.explaining import explained
+from pipeline.search_config import SearchConfig
 from pipeline.stages import stage_named
 
 CHANGED = Config(

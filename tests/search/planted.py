@@ -18,10 +18,11 @@ import torch
 from torch import Tensor, nn
 
 from pipeline.budget.limits import Limit
-from pipeline.config import ComputeConfig, DataConfig, SearchConfig
+from pipeline.config import ComputeConfig, DataConfig
 from pipeline.data import load_data
 from pipeline.search.engine import Search
 from pipeline.search.objective import Constraint
+from pipeline.search_config import SearchConfig
 from pipeline.space import operations, spaces
 from pipeline.space.costs import mac_costs
 from pipeline.space.extremes import cheapest_genotype, costliest_genotype

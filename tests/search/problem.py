@@ -6,10 +6,11 @@ import numpy as np
 import torch
 
 from pipeline.budget.limits import Limit
-from pipeline.config import ComputeConfig, DataConfig, SearchConfig
+from pipeline.config import ComputeConfig, DataConfig
 from pipeline.data import load_data
 from pipeline.search.engine import Search
 from pipeline.search.objective import Constraint
+from pipeline.search_config import SearchConfig
 from pipeline.space.costs import mac_costs
 from pipeline.space.score import relative_prices
 from pipeline.space.skeleton import Skeleton

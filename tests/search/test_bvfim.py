@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from pipeline.bilevel import ValueFunction, hypergradient
-from pipeline.config import SearchConfig
 from pipeline.search.architecture import SearchDiverged
 from pipeline.search.methods import Progress, make_method
+from pipeline.search_config import SearchConfig
 from tests.search.problem import make_search
 
 CONFIG = SearchConfig(method="bvfim", barrier_tau=0.5, barrier_gap=2.0, barrier_decay=1.1, weight_decay=0.2)

@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from pipeline.bilevel import Neumann, hypergradient
-from pipeline.config import Method
 from pipeline.errors import UserError
 from pipeline.resumable.history import read_history
 from pipeline.search.architecture import SearchDiverged
 from pipeline.search.expectation import draw_fair_group
 from pipeline.search.loop import SearchFiles, run_search
+from pipeline.search_config import Method
 from pipeline.space.score import edge_weights
 from tests.search.problem import SEARCH, finish, make_search
 

@@ -3,8 +3,8 @@
 import pytest
 
 from pipeline.bilevel import ConjugateGradient, Diagnostics, Method, Neumann, ReverseMode, ValueFunction
-from pipeline.config import SearchConfig
 from pipeline.search.methods import make_method, misses_solution
+from pipeline.search_config import SearchConfig
 
 
 @pytest.mark.parametrize("products", ["exact", "finite_difference", "gauss_newton"])

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.config import SearchConfig
 from pipeline.presets import preset
 from pipeline.search.preview import Meters, Preview, preview_search
+from pipeline.search_config import SearchConfig
 from pipeline.space.plan import plan_of
 from pipeline.space.skeleton import Skeleton
 from tests.search.problem import make_search

@@ -12,10 +12,10 @@ from pipeline.artifacts.files import StartWeights
 from pipeline.artifacts.metrics import Metrics
 from pipeline.artifacts.network import ChosenNetwork
 from pipeline.artifacts.trained import Trained
-from pipeline.config import SearchConfig
 from pipeline.errors import UserError
 from pipeline.rundir import RunDir
 from pipeline.runner.artifacts import hash_of
+from pipeline.search_config import SearchConfig
 from pipeline.space.genotype import genotype_from_record
 from pipeline.space.supernet import Supernet
 from pipeline.stages import retrain
