@@ -19,6 +19,7 @@ from pipeline.errors import UserError
 
 DEFAULT_RUN = "default"
 _STALE_S = 3600.0
+_PARTIAL = ".partial__"
 _DECISIONS = ("genotype", "refusal")
 _BUDGETED = ("discretize", "retrain", "export")  # stages with a folder for each of several budgets
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -140,8 +141,9 @@ class RunDir:
                 raise UserError(
                     f"the run {self.name!r} is in use by another process; wait for it or use --run"
                 ) from None
-            sweep_parts(self.root)
-            sweep_parts(self.tables, _STALE_S)
+            for folder in (self.root, self.tables):
+                sweep_parts(folder)
+            sweep_finished(self.tables)
             try:
                 yield
             finally:
@@ -169,15 +171,40 @@ def expand_home(text: str, setting: str) -> Path:
         raise UserError(f"{setting} = {text!r} names the home of a user who has none here") from None
 
 
-def sweep_parts(folder: Path, age_s: float = 0.0) -> None:
-    """Remove what writers that were killed left half-written, below a folder that nobody else writes to.
-
-    Where others may, only what is older than any of their files takes to write.
-    """
+def sweep_parts(folder: Path) -> None:
+    """Remove what writers that were killed left half-written; who still writes holds a lock on its part."""
     for part in folder.rglob(".*.part"):
         with suppress(OSError):
-            if time.time() - part.stat().st_mtime >= age_s:
-                part.unlink()
+            handle = os.open(part, os.O_RDONLY | os.O_NONBLOCK)
+            try:
+                if _is_abandoned(handle):
+                    part.unlink()
+            finally:
+                os.close(handle)
+
+
+def _is_abandoned(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # no locks on this disk: older than any file takes to write
+        return time.time() - os.fstat(handle).st_mtime >= _STALE_S
+    return True
+
+
+def partial_of(table: Path) -> Path:
+    """What a profile under way has timed so far, beside the table that it will make."""
+    return table.with_name(f"{_PARTIAL}{table.name}")
+
+
+def sweep_finished(tables: Path) -> None:
+    """Remove timings that are in their table, which is younger then: the profile was killed with nothing left to do."""
+    for partial in tables.glob(f"{_PARTIAL}*.json"):
+        table = partial.with_name(partial.name.removeprefix(_PARTIAL))
+        with suppress(OSError):
+            if table.stat().st_mtime_ns >= partial.stat().st_mtime_ns:
+                partial.unlink()
 
 
 def budget_name(budget_ms: float) -> str:
@@ -194,9 +221,7 @@ def budget_folders(folder: Path) -> set[Path]:
 def writing(path: Path) -> Iterator[Path]:
     """A temporary path beside `path` that takes its place, synced to disk, when the block ends without an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    os.close(handle)
-    part = Path(name)
+    handle, part = _claim_part(path)
     try:
         yield part
         part.chmod(0o666 & ~_umask())
@@ -205,6 +230,18 @@ def writing(path: Path) -> Iterator[Path]:
         _sync(path.parent)
     finally:
         part.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _claim_part(path: Path) -> tuple[int, Path]:
+    """A new file beside `path`, locked for as long as its handle is open: the system lets go when the writer dies."""
+    while True:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+        with suppress(OSError):  # where the disk knows no locks, its age tells
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        if os.fstat(handle).st_nlink:
+            return handle, Path(name)
+        os.close(handle)  # swept before it was locked
 
 
 def _umask() -> int:

@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pipeline.errors import UserError
-from pipeline.rundir import RunDir, read_json, sha256_of, write_json, writing
+from pipeline.rundir import RunDir, partial_of, read_json, sha256_of, sweep_parts, write_json, writing
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", "../x", "a..b", "", ".hidden", "x" * 65, "a b", "ä", "-x"])
@@ -78,3 +80,52 @@ def test_a_run_in_use_is_refused(tmp_path: Path) -> None:
         other.kill()
     with run.locked():
         pass
+
+
+def test_parts_of_the_dead_are_swept_at_once_and_those_of_the_living_stay(tmp_path: Path) -> None:
+    """Wherever they are, also among tables that several runs write."""
+    run = RunDir(tmp_path, "one")
+    code = (
+        "import sys; from pathlib import Path; from pipeline.rundir import writing\n"
+        "with writing(Path(sys.argv[1])) as part:\n"
+        "    part.write_text('half'); print(part, flush=True); sys.stdin.read()"
+    )
+    for path in (run.tables / "table.json", run.report):
+        command = [sys.executable, "-c", code, str(path)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+            assert other.stdout is not None
+            part = Path(other.stdout.readline().strip())
+            with run.locked():
+                assert part.read_text() == "half"
+            other.kill()
+            other.wait()
+        with run.locked():
+            assert not part.exists() and not path.exists()
+
+
+def test_a_part_that_is_swept_before_it_is_locked_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make, made = tempfile.mkstemp, []
+
+    def make_and_lose(**where: Any) -> tuple[int, str]:
+        made.append(make(**where))
+        if len(made) == 1:
+            sweep_parts(tmp_path)
+        return made[-1]
+
+    monkeypatch.setattr("pipeline.rundir.tempfile.mkstemp", make_and_lose)
+    write_json(tmp_path / "value.json", 1)
+    assert len(made) == 2 and [one.name for one in tmp_path.iterdir()] == ["value.json"]
+
+
+def test_timings_go_once_their_table_is_there_and_stay_while_it_is_not(tmp_path: Path) -> None:
+    run = RunDir(tmp_path, "one")
+    table = run.tables / "cpu__darts.json"
+    for younger, older in ((table, partial_of(table)), (partial_of(table), table)):
+        write_json(older, 1)
+        os.utime(older, ns=(10**9, 10**9))
+        write_json(younger, 2)
+        with run.locked():
+            assert partial_of(table).exists() == (younger != table) and table.exists()
+    table.unlink()
+    with run.locked():
+        assert partial_of(table).exists()

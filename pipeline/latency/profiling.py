@@ -14,9 +14,10 @@ from pipeline.latency.measure import Device, Effort, Journal, Measurement, journ
 from pipeline.latency.merging import merge_tables
 from pipeline.latency.models import make_sentinel
 from pipeline.latency.table import readable_table, table_name
-from pipeline.rundir import write_text
+from pipeline.rundir import partial_of, write_text
 
 Progress = Callable[[float, str], None]
+Draw = Callable[[LatencyTable, Path], None]
 
 _MEMORY_SHARE = 10  # of the memory may be weights of networks that are timed together
 
@@ -32,13 +33,18 @@ class Profile:
 
 
 def profile_device(
-    device: Device, campaign: Campaign, effort: Effort, folder: Path, progress: Progress = lambda share, note: None
+    device: Device,
+    campaign: Campaign,
+    effort: Effort,
+    folder: Path,
+    progress: Progress = lambda share, note: None,
+    draw: Draw = lambda table, path: None,
 ) -> Profile:
     """Measure the campaign and put its table into `folder`; after a kill the same call goes on where it stopped."""
-    partial = folder / f".partial__{table_name(device.fingerprint, campaign.space)}"
+    partial = partial_of(folder / table_name(device.fingerprint, campaign.space))
     measurement = measure_campaign(device, campaign, effort, partial, progress)
     try:
-        profile = store_table(make_table(campaign, device.fingerprint, measurement), folder)
+        profile = store_table(make_table(campaign, device.fingerprint, measurement), folder, draw)
     except PipelineError:
         partial.unlink(missing_ok=True)  # a campaign that gives no table must not be taken up again
         raise
@@ -46,18 +52,20 @@ def profile_device(
     return profile
 
 
-def store_table(table: LatencyTable, folder: Path) -> Profile:
-    """Join the table with the one in `folder`; valid figures are never replaced by invalid ones."""
+def store_table(table: LatencyTable, folder: Path, draw: Draw = lambda table, path: None) -> Profile:
+    """Join the table with the one in `folder`; valid figures are never replaced by invalid ones.
+
+    What `draw` leaves beside it comes first: a table that is there has its pictures.
+    """
     path = folder / table_name(table.fingerprint, table.space)
-    old = readable_table(path)
-    if old is None or old.fingerprint != table.fingerprint:
-        table.write(path)
-        return Profile(path, table, table, True)
-    merged = merge_tables(old, table)
-    if merged is None:
-        return Profile(path, old, table, False)
-    merged.write(path)
-    return Profile(path, merged, table, True)
+    old, stored, replaced = readable_table(path), table, True
+    if old is not None and old.fingerprint == table.fingerprint:
+        merged = merge_tables(old, table)
+        stored, replaced = (old, False) if merged is None else (merged, True)
+    draw(stored, path)
+    if replaced:
+        stored.write(path)
+    return Profile(path, stored, table, replaced)
 
 
 def measure_campaign(

@@ -81,11 +81,14 @@ def _faults(stage: str, finished: Path, project: Path, code: int, messages: str,
         yield "what was saved was lost"
     if stage != "profile" and not (project / "runs/default" / stage / "record.json").is_file():
         yield "no record"  # a table that is there will do, whoever measured it
-    shared = "latency_tables/"  # where others may be writing, parts go after an hour
-    found = [name for name in read_tree(project) if not name.startswith(shared)]
+    found, wanted = read_tree(project), read_tree(finished)
     left = [name for name in found if name.endswith((".part", ".building")) or "/checkpoint" in name]
-    if left:
-        yield f"left over: {', '.join(left[:3])}"
+    tables = [name for name in {*found} ^ {*wanted} if name.startswith("latency_tables/")]
+    missing = [name for name in tables if name in wanted]
+    if missing:
+        yield f"missing: {', '.join(missing)}"
+    if left or len(tables) > len(missing):
+        yield f"left over: {', '.join({*left, *tables} - {*missing})}"
 
 
 def _before(stage: str, finished: Path, place: Path) -> Path:

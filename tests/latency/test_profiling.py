@@ -94,6 +94,21 @@ def test_timings_outlive_a_table_that_could_not_be_stored(tmp_path: Path, monkey
     assert not again.log and not list(tmp_path.glob(".partial*"))
 
 
+def test_a_table_that_is_there_has_its_pictures(tmp_path: Path) -> None:
+    """Killed over its pictures, a profile is not done: the same command draws them again, and times nothing."""
+    drawn: list[bool] = []
+
+    def killed(table: LatencyTable, path: Path) -> None:
+        drawn.append(path.exists())
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        profile_device(FakeDevice(), CAMPAIGN, EFFORT, tmp_path, draw=killed)
+    again = FakeDevice()
+    profile_device(again, CAMPAIGN, EFFORT, tmp_path, draw=lambda table, path: drawn.append(path.exists()))
+    assert drawn == [False, False] and not again.log
+
+
 @pytest.mark.parametrize("content", [b"\x00garbage", b'{"campaign": "another"}'])
 def test_a_partial_file_that_is_of_no_use_is_ignored(tmp_path: Path, content: bytes) -> None:
     (tmp_path / f".partial__{table_name(FINGERPRINT, 'nasbench201')}").write_bytes(content)
