@@ -19,7 +19,6 @@ from pipeline.errors import UserError
 
 DEFAULT_RUN = "default"
 _STALE_S = 3600.0
-_PARTIAL = ".partial__"
 _DECISIONS = ("genotype", "refusal")
 _BUDGETED = ("discretize", "retrain", "export")  # stages with a folder for each of several budgets
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -141,9 +140,8 @@ class RunDir:
                 raise UserError(
                     f"the run {self.name!r} is in use by another process; wait for it or use --run"
                 ) from None
-            for folder in (self.root, self.tables):
+            for folder in (self.root, self.tables, self.exports.parent):
                 sweep_parts(folder)
-            sweep_finished(self.tables)
             try:
                 yield
             finally:
@@ -191,20 +189,6 @@ def _is_abandoned(handle: int) -> bool:
     except OSError:  # no locks on this disk: older than any file takes to write
         return time.time() - os.fstat(handle).st_mtime >= _STALE_S
     return True
-
-
-def partial_of(table: Path) -> Path:
-    """What a profile under way has timed so far, beside the table that it will make."""
-    return table.with_name(f"{_PARTIAL}{table.name}")
-
-
-def sweep_finished(tables: Path) -> None:
-    """Remove timings that are in their table, which is younger then: the profile was killed with nothing left to do."""
-    for partial in tables.glob(f"{_PARTIAL}*.json"):
-        table = partial.with_name(partial.name.removeprefix(_PARTIAL))
-        with suppress(OSError):
-            if table.stat().st_mtime_ns >= partial.stat().st_mtime_ns:
-                partial.unlink()
 
 
 def budget_name(budget_ms: float) -> str:

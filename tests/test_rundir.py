@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pipeline.errors import UserError
-from pipeline.rundir import RunDir, partial_of, read_json, sha256_of, sweep_parts, write_json, writing
+from pipeline.rundir import RunDir, read_json, sha256_of, sweep_parts, write_json, writing
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", "../x", "a..b", "", ".hidden", "x" * 65, "a b", "ä", "-x"])
@@ -90,7 +90,7 @@ def test_parts_of_the_dead_are_swept_at_once_and_those_of_the_living_stay(tmp_pa
         "with writing(Path(sys.argv[1])) as part:\n"
         "    part.write_text('half'); print(part, flush=True); sys.stdin.read()"
     )
-    for path in (run.tables / "table.json", run.report):
+    for path in (run.tables / "table.json", run.report, run.exported_report):
         command = [sys.executable, "-c", code, str(path)]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
             assert other.stdout is not None
@@ -115,17 +115,3 @@ def test_a_part_that_is_swept_before_it_is_locked_is_made_anew(tmp_path: Path, m
     monkeypatch.setattr("pipeline.rundir.tempfile.mkstemp", make_and_lose)
     write_json(tmp_path / "value.json", 1)
     assert len(made) == 2 and [one.name for one in tmp_path.iterdir()] == ["value.json"]
-
-
-def test_timings_go_once_their_table_is_there_and_stay_while_it_is_not(tmp_path: Path) -> None:
-    run = RunDir(tmp_path, "one")
-    table = run.tables / "cpu__darts.json"
-    for younger, older in ((table, partial_of(table)), (partial_of(table), table)):
-        write_json(older, 1)
-        os.utime(older, ns=(10**9, 10**9))
-        write_json(younger, 2)
-        with run.locked():
-            assert partial_of(table).exists() == (younger != table) and table.exists()
-    table.unlink()
-    with run.locked():
-        assert partial_of(table).exists()

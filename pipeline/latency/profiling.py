@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,12 @@ from pipeline.latency.measure import Device, Effort, Journal, Measurement, journ
 from pipeline.latency.merging import merge_tables
 from pipeline.latency.models import make_sentinel
 from pipeline.latency.table import readable_table, table_name
-from pipeline.rundir import partial_of, write_text
+from pipeline.rundir import write_text
 
 Progress = Callable[[float, str], None]
 Draw = Callable[[LatencyTable, Path], None]
 
+_PARTIAL, _STORED = ".partial__", "stored_in"
 _MEMORY_SHARE = 10  # of the memory may be weights of networks that are timed together
 
 
@@ -41,15 +43,36 @@ def profile_device(
     draw: Draw = lambda table, path: None,
 ) -> Profile:
     """Measure the campaign and put its table into `folder`; after a kill the same call goes on where it stopped."""
-    partial = partial_of(folder / table_name(device.fingerprint, campaign.space))
+    partial = folder / f"{_PARTIAL}{table_name(device.fingerprint, campaign.space)}"
+
+    def prepare(stored: LatencyTable, path: Path) -> None:
+        draw(stored, path)
+        _mark_stored(partial, stored)
+
     measurement = measure_campaign(device, campaign, effort, partial, progress)
     try:
-        profile = store_table(make_table(campaign, device.fingerprint, measurement), folder, draw)
+        profile = store_table(make_table(campaign, device.fingerprint, measurement), folder, prepare)
     except PipelineError:
         partial.unlink(missing_ok=True)  # a campaign that gives no table must not be taken up again
         raise
     partial.unlink(missing_ok=True)
     return profile
+
+
+def _mark_stored(partial: Path, table: LatencyTable) -> None:
+    """Note in which table the timings are, before it is written: who finds both knows that they are of no more use."""
+    if partial.is_file():
+        record = json.loads(partial.read_bytes())
+        write_text(partial, json.dumps({**record, _STORED: table.record()["sha256"]}, allow_nan=False))
+
+
+def sweep_stored(folder: Path) -> None:
+    """Remove timings that are in their table: the profile was killed when all was done but that."""
+    for partial in folder.glob(f"{_PARTIAL}*.json"):
+        table = folder / partial.name.removeprefix(_PARTIAL)
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            if json.loads(partial.read_bytes())[_STORED] == json.loads(table.read_bytes())["sha256"]:
+                partial.unlink()
 
 
 def store_table(table: LatencyTable, folder: Path, draw: Draw = lambda table, path: None) -> Profile:

@@ -66,7 +66,8 @@ def kill(stage: str, at: int, finished: Path, server: ForkServerContext) -> list
             return [f"ended with {ending.code} before the kill: {ending.stderr[-200:]}"]
         saved = any((project / "runs/default" / stage).glob("checkpoint/**/*.pt"))
         again = run(Case("kills", "again", (stage,)), project, Path(place), server)
-        return list(_faults(stage, finished, project, again.code, again.stderr, saved))
+        messages = again.stderr.removeprefix(ending.stderr)  # both are written to one file
+        return list(_faults(stage, finished, project, again.code, messages, saved))
 
 
 def _faults(stage: str, finished: Path, project: Path, code: int, messages: str, saved: bool) -> Iterator[str]:
