@@ -1,5 +1,7 @@
 """The search itself: the paper's algorithm step by step, every method, resumption to the bit, guards."""
 
+import os
+import signal
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -212,6 +214,16 @@ def test_run_search_writes_a_history_and_resumes(tmp_path: Path) -> None:
         "entropy",
         "expected_MACs",
     } <= {key for e in entries for key in e}
+
+
+def test_a_signal_before_the_first_step_ends_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check of the hypergradient is long and leaves nothing to save: no step is waited for."""
+    search = make_search(tmp_path)
+    monkeypatch.setattr(search, "check_hypergradient", lambda: os.kill(os.getpid(), signal.SIGINT))
+    monkeypatch.setattr(search, "advance", lambda: pytest.fail("it stepped"))
+    with pytest.raises(KeyboardInterrupt):
+        run_search(search, files(tmp_path), "hash", 0.0)
+    assert not list(tmp_path.rglob("*.pt"))
 
 
 def test_a_checkpoint_of_another_configuration_is_refused(tmp_path: Path) -> None:
