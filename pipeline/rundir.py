@@ -1,5 +1,6 @@
 """A run on disk: every path named once, files that appear whole or not at all, hashes, and who is using the run."""
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -252,10 +253,17 @@ def write_json(path: Path, value: object) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
+def read_regular(path: Path) -> bytes:
+    """What a file holds; a pipe in its place would be waited for, and a device never ends: both are errors here."""
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "it is not a file", str(path))
+    return path.read_bytes()
+
+
 def read_json(path: Path) -> Any:
     """A JSON file of ours."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(read_regular(path))
     except (ValueError, RecursionError):
         raise UserError(f"{path} is damaged: it is not JSON; delete it and run the stage that makes it") from None
     except OSError as error:

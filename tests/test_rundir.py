@@ -4,13 +4,16 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pipeline.errors import UserError
+from pipeline.resumable.history import read_history
 from pipeline.rundir import RunDir, read_json, sha256_of, sweep_parts, write_json, writing
+from pipeline.runner.log import logged
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", "../x", "a..b", "", ".hidden", "x" * 65, "a b", "ä", "-x"])
@@ -57,6 +60,20 @@ def test_damaged_json_is_named(tmp_path: Path) -> None:
     (tmp_path / "value.json").write_text("{")
     with pytest.raises(UserError, match=r"value\.json is damaged"):
         read_json(tmp_path / "value.json")
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero"), Path.mkdir])
+def test_nothing_that_is_no_file_is_waited_for(make: Callable[[Path], None], tmp_path: Path) -> None:
+    run = RunDir(tmp_path, "one")
+    run.root.mkdir(parents=True)
+    for path in (run.environment, run.log, run.history("search")):
+        path.parent.mkdir(exist_ok=True)
+        make(path)
+    with pytest.raises(UserError, match=r"environment\.json: it is not a file"):
+        read_json(run.environment)
+    assert read_history(run.history("search")) == []
+    with logged(run):
+        pass
 
 
 def test_hash_is_of_the_content(tmp_path: Path) -> None:

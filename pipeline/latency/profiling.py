@@ -15,7 +15,7 @@ from pipeline.latency.measure import Device, Effort, Journal, Measurement, journ
 from pipeline.latency.merging import merge_tables
 from pipeline.latency.models import make_sentinel
 from pipeline.latency.table import readable_table, table_name
-from pipeline.rundir import write_text
+from pipeline.rundir import read_regular, write_text
 
 Progress = Callable[[float, str], None]
 Draw = Callable[[LatencyTable, Path], None]
@@ -62,7 +62,7 @@ def profile_device(
 def _mark_stored(partial: Path, table: LatencyTable) -> None:
     """Note in which table the timings are, before it is written: who finds both knows that they are of no more use."""
     if partial.is_file():
-        record = json.loads(partial.read_bytes())
+        record = json.loads(read_regular(partial))
         write_text(partial, json.dumps({**record, _STORED: table.record()["sha256"]}, allow_nan=False))
 
 
@@ -71,7 +71,7 @@ def sweep_stored(folder: Path) -> None:
     for partial in folder.glob(f"{_PARTIAL}*.json"):
         table = folder / partial.name.removeprefix(_PARTIAL)
         with suppress(OSError, ValueError, KeyError, TypeError):
-            if json.loads(partial.read_bytes())[_STORED] == json.loads(table.read_bytes())["sha256"]:
+            if json.loads(read_regular(partial))[_STORED] == json.loads(read_regular(table))["sha256"]:
                 partial.unlink()
 
 
@@ -141,7 +141,7 @@ def _is_done(journal: Journal, names: list[str], effort: Effort) -> bool:
 def _take_up(partial: Path, key: dict[str, Any]) -> Journal:
     """The samples of a profile that was stopped, if it was this one."""
     try:
-        record = json.loads(partial.read_bytes())
+        record = json.loads(read_regular(partial))
         if all(record[name] == value for name, value in key.items()):
             return journal_from_record(record["journal"])
     except (OSError, ValueError, KeyError, TypeError):
