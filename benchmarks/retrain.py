@@ -20,7 +20,7 @@ from pipeline.config import DataConfig, RetrainConfig
 from pipeline.data import Batch, ImageData, batches, load_data
 from pipeline.data.normalization import Normalization
 from pipeline.rundir import RunDir
-from pipeline.space.genotype import read_genotype
+from pipeline.space.genotype_file import read_genotype
 from pipeline.space.network import Network
 from pipeline.space.skeleton import Skeleton
 from pipeline.training.precision import Precision

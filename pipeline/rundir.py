@@ -1,5 +1,6 @@
 """A run on disk: every path named once, files that appear whole or not at all, hashes, and who is using the run."""
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -140,8 +141,8 @@ class RunDir:
                 raise UserError(
                     f"the run {self.name!r} is in use by another process; wait for it or use --run"
                 ) from None
-            sweep_parts(self.root)
-            sweep_parts(self.tables, _STALE_S)
+            for folder in (self.root, self.tables, self.exports.parent):
+                sweep_parts(folder)
             try:
                 yield
             finally:
@@ -169,15 +170,26 @@ def expand_home(text: str, setting: str) -> Path:
         raise UserError(f"{setting} = {text!r} names the home of a user who has none here") from None
 
 
-def sweep_parts(folder: Path, age_s: float = 0.0) -> None:
-    """Remove what writers that were killed left half-written, below a folder that nobody else writes to.
-
-    Where others may, only what is older than any of their files takes to write.
-    """
+def sweep_parts(folder: Path) -> None:
+    """Remove what writers that were killed left half-written; who still writes holds a lock on its part."""
     for part in folder.rglob(".*.part"):
         with suppress(OSError):
-            if time.time() - part.stat().st_mtime >= age_s:
-                part.unlink()
+            handle = os.open(part, os.O_RDONLY | os.O_NONBLOCK)
+            try:
+                if _is_abandoned(handle):
+                    part.unlink()
+            finally:
+                os.close(handle)
+
+
+def _is_abandoned(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # no locks on this disk: older than any file takes to write
+        return time.time() - os.fstat(handle).st_mtime >= _STALE_S
+    return True
 
 
 def budget_name(budget_ms: float) -> str:
@@ -194,9 +206,7 @@ def budget_folders(folder: Path) -> set[Path]:
 def writing(path: Path) -> Iterator[Path]:
     """A temporary path beside `path` that takes its place, synced to disk, when the block ends without an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    os.close(handle)
-    part = Path(name)
+    handle, part = _claim_part(path)
     try:
         yield part
         part.chmod(0o666 & ~_umask())
@@ -205,6 +215,18 @@ def writing(path: Path) -> Iterator[Path]:
         _sync(path.parent)
     finally:
         part.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _claim_part(path: Path) -> tuple[int, Path]:
+    """A new file beside `path`, locked for as long as its handle is open: the system lets go when the writer dies."""
+    while True:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+        with suppress(OSError):  # where the disk knows no locks, its age tells
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        if os.fstat(handle).st_nlink:
+            return handle, Path(name)
+        os.close(handle)  # swept before it was locked
 
 
 def _umask() -> int:
@@ -231,10 +253,17 @@ def write_json(path: Path, value: object) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
+def read_regular(path: Path) -> bytes:
+    """What a file holds; a pipe in its place would be waited for, and a device never ends: both are errors here."""
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "it is not a file", str(path))
+    return path.read_bytes()
+
+
 def read_json(path: Path) -> Any:
     """A JSON file of ours."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(read_regular(path))
     except (ValueError, RecursionError):
         raise UserError(f"{path} is damaged: it is not JSON; delete it and run the stage that makes it") from None
     except OSError as error:

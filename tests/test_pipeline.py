@@ -21,7 +21,7 @@ from pipeline.latency.predictor import Predictor
 from pipeline.presets import render_preset
 from pipeline.space.choices import genotype_of as genotype_from_choices
 from pipeline.space.extremes import cheapest_genotype
-from pipeline.space.genotype import read_genotype
+from pipeline.space.genotype_file import read_genotype
 from pipeline.space.score import genotype_score
 from pipeline.space.skeleton import Skeleton
 from pipeline.space.spaces import space_named

@@ -3,12 +3,17 @@
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pipeline.errors import UserError
-from pipeline.rundir import RunDir, read_json, sha256_of, write_json, writing
+from pipeline.resumable.history import read_history
+from pipeline.rundir import RunDir, read_json, sha256_of, sweep_parts, write_json, writing
+from pipeline.runner.log import logged
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", "../x", "a..b", "", ".hidden", "x" * 65, "a b", "ä", "-x"])
@@ -57,6 +62,20 @@ def test_damaged_json_is_named(tmp_path: Path) -> None:
         read_json(tmp_path / "value.json")
 
 
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero"), Path.mkdir])
+def test_nothing_that_is_no_file_is_waited_for(make: Callable[[Path], None], tmp_path: Path) -> None:
+    run = RunDir(tmp_path, "one")
+    run.root.mkdir(parents=True)
+    for path in (run.environment, run.log, run.history("search")):
+        path.parent.mkdir(exist_ok=True)
+        make(path)
+    with pytest.raises(UserError, match=r"environment\.json: it is not a file"):
+        read_json(run.environment)
+    assert read_history(run.history("search")) == []
+    with logged(run):
+        pass
+
+
 def test_hash_is_of_the_content(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"abc")
     assert sha256_of(tmp_path / "a") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
@@ -78,3 +97,38 @@ def test_a_run_in_use_is_refused(tmp_path: Path) -> None:
         other.kill()
     with run.locked():
         pass
+
+
+def test_parts_of_the_dead_are_swept_at_once_and_those_of_the_living_stay(tmp_path: Path) -> None:
+    """Wherever they are, also among tables that several runs write."""
+    run = RunDir(tmp_path, "one")
+    code = (
+        "import sys; from pathlib import Path; from pipeline.rundir import writing\n"
+        "with writing(Path(sys.argv[1])) as part:\n"
+        "    part.write_text('half'); print(part, flush=True); sys.stdin.read()"
+    )
+    for path in (run.tables / "table.json", run.report, run.exported_report):
+        command = [sys.executable, "-c", code, str(path)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+            assert other.stdout is not None
+            part = Path(other.stdout.readline().strip())
+            with run.locked():
+                assert part.read_text() == "half"
+            other.kill()
+            other.wait()
+        with run.locked():
+            assert not part.exists() and not path.exists()
+
+
+def test_a_part_that_is_swept_before_it_is_locked_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make, made = tempfile.mkstemp, []
+
+    def make_and_lose(**where: Any) -> tuple[int, str]:
+        made.append(make(**where))
+        if len(made) == 1:
+            sweep_parts(tmp_path)
+        return made[-1]
+
+    monkeypatch.setattr("pipeline.rundir.tempfile.mkstemp", make_and_lose)
+    write_json(tmp_path / "value.json", 1)
+    assert len(made) == 2 and [one.name for one in tmp_path.iterdir()] == ["value.json"]

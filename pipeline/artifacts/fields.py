@@ -1,12 +1,12 @@
 """Kinds of fields that documents have in common: finite numbers, shares, hashes, networks."""
 
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainSerializer, PlainValidator
 
 from pipeline.space.genotype import Genotype, genotype_from_record
-from pipeline.space.plan import plan_of
+from pipeline.space.plan import skeleton_from_record
 from pipeline.space.skeleton import Skeleton
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
@@ -18,15 +18,7 @@ Percentile = Literal[50, 95, 99]
 
 
 def _skeleton_of(value: Any) -> Skeleton:
-    if isinstance(value, Skeleton):
-        return value
-    kinds = {field.name: str if field.name in ("space", "stem") else int for field in fields(Skeleton)}
-    found = {name: type(part) for name, part in value.items()} if isinstance(value, dict) else {}
-    if found != kinds or value["stem"] not in ("auto", "cifar", "imagenet"):
-        raise ValueError(f"not a skeleton, which has {', '.join(kinds)}")
-    skeleton = Skeleton(**value)
-    plan_of(skeleton)
-    return skeleton
+    return value if isinstance(value, Skeleton) else skeleton_from_record(value)
 
 
 def _genotype_of(value: Any) -> Genotype:

@@ -20,3 +20,5 @@ class StageRecord(Document):
     inputs: dict[str, Sha256]
     outputs: dict[str, Sha256 | None]
     versions: dict[str, int] = Field(default_factory=dict)
+    state: Sha256 | None = None
+    """Of the state that the stage had saved on its way, which goes as soon as this is written."""

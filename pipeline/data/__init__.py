@@ -13,7 +13,7 @@ from pipeline.config import DataConfig
 from pipeline.data.labels import check_classes, rename_classes
 from pipeline.data.loader import Batch, batches, count_batches
 from pipeline.data.pool import GLIMPSED, SAMPLE, Fingerprint, ImageSet, Pool, Statistics, measure
-from pipeline.data.splits import Split, split
+from pipeline.data.splits import Split, require_every_class, split
 from pipeline.errors import UserError
 from pipeline.rundir import expand_home
 
@@ -119,6 +119,7 @@ def load_data(config: DataConfig, folder: Path, seed: int) -> ImageData:
     name = config.path or config.format
     check_classes(pool.labels, pool.targets, pool.given.train, name, config.classes)
     parts = split(pool.targets, pool.given, config.validation_share, config.test_share, seed)
+    require_every_class(parts, pool.targets, pool.given, pool.labels, name)
     return ImageData(config, seed, rename_classes(pool.labels, config.class_names), pool, parts)
 
 

@@ -13,6 +13,7 @@ from pipeline.data.pixels import as_tensor, fit_images
 from pipeline.data.pool import Given, Pool, TensorImages, hash_files
 from pipeline.data.unpickle import unpickle
 from pipeline.errors import UserError
+from pipeline.rundir import read_regular
 
 _ROW = 3 * 32 * 32
 
@@ -94,7 +95,7 @@ def _read_names(path: Path, key: str) -> tuple[str, ...]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return unpickle(path.read_bytes())
+        return unpickle(read_regular(path))
     except FileNotFoundError:
         raise UserError(f"there is no {path}; [data] path must be the folder with the python batches") from None
     except OSError as error:

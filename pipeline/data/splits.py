@@ -11,6 +11,7 @@ from pipeline.errors import UserError
 
 # The test images do not depend on the seed: a run with another seed must not train on what this one is tested on.
 _TEST_SEED = 0
+_NAMED = 5  # classes that a refusal lists
 
 
 class Split(NamedTuple):
@@ -36,15 +37,33 @@ def split(targets: Tensor, given: Given, validation_share: float, test_share: fl
     """The parts that the data brings along, and the missing ones cut out of the training images by class."""
     numbers = torch.arange(len(targets))
     train, validation, test = torch.split(numbers, list(given))
+    for part, share in (("test", test_share), ("validation", validation_share)):
+        if not getattr(given, part) and share == 0:
+            raise UserError(f"[data] {part}_share = 0 leaves no {part} images; set it above 0")
     if not given.test:
         train, test = cut(train, targets, test_share, _TEST_SEED)
-        if not len(test):
-            raise UserError(_too_few("test", "test_share", test_share, given.train))
     if not given.validation:
         train, validation = cut(train, targets, validation_share, seed)
-        if not len(validation):
-            raise UserError(_too_few("validation", "validation_share", validation_share, given.train))
     return Split(train, validation, test)
+
+
+def require_every_class(parts: Split, targets: Tensor, given: Given, labels: tuple[str, ...], where: str) -> None:
+    """Refuse classes that a part which was cut out here lacks: nobody would learn how well they are recognized.
+
+    Parts that the data bring along are the user's own choice.
+    """
+    cuts = [part for part in ("validation", "test") if not getattr(given, part)]
+    for part in cuts:
+        present = torch.bincount(targets[getattr(parts, part)], minlength=len(labels))
+        missing = (present == 0).nonzero().flatten().tolist()
+        if missing:
+            images = torch.bincount(targets[: given.train], minlength=len(labels))
+            named = ", ".join(f"{labels[one]!r} ({int(images[one])})" for one in missing[:_NAMED])
+            more = f" and {len(missing) - _NAMED} more" * (len(missing) > _NAMED)
+            needed = len(cuts) + 1
+            few = any(images[one] < needed for one in missing)
+            advice = f"give each {needed} or more images, or remove it" if few else "lower [data] test_share"
+            raise UserError(f"no {part} image is left of these classes of {where}: {named}{more}; {advice}")
 
 
 def cut(numbers: Tensor, targets: Tensor, share: float, seed: int) -> Cut:
@@ -63,9 +82,3 @@ def cut(numbers: Tensor, targets: Tensor, share: float, seed: int) -> Cut:
         taken.append(members[torch.from_numpy(random.permutation(len(members)))[:count]])
     chosen = torch.cat(taken).sort().values
     return Cut(numbers[~torch.isin(numbers, chosen)], chosen)
-
-
-def _too_few(part: str, setting: str, share: float, images: int) -> str:
-    if share == 0:
-        return f"[data] {setting} = 0 leaves no {part} images; set it above 0"
-    return f"{images} images are too few for training, validation and test; give every class three or more"

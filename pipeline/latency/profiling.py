@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,12 @@ from pipeline.latency.measure import Device, Effort, Journal, Measurement, journ
 from pipeline.latency.merging import merge_tables
 from pipeline.latency.models import make_sentinel
 from pipeline.latency.table import readable_table, table_name
-from pipeline.rundir import write_text
+from pipeline.rundir import read_regular, write_text
 
 Progress = Callable[[float, str], None]
+Draw = Callable[[LatencyTable, Path], None]
 
+_PARTIAL, _STORED = ".partial__", "stored_in"
 _MEMORY_SHARE = 10  # of the memory may be weights of networks that are timed together
 
 
@@ -32,13 +35,23 @@ class Profile:
 
 
 def profile_device(
-    device: Device, campaign: Campaign, effort: Effort, folder: Path, progress: Progress = lambda share, note: None
+    device: Device,
+    campaign: Campaign,
+    effort: Effort,
+    folder: Path,
+    progress: Progress = lambda share, note: None,
+    draw: Draw = lambda table, path: None,
 ) -> Profile:
     """Measure the campaign and put its table into `folder`; after a kill the same call goes on where it stopped."""
-    partial = folder / f".partial__{table_name(device.fingerprint, campaign.space)}"
+    partial = folder / f"{_PARTIAL}{table_name(device.fingerprint, campaign.space)}"
+
+    def prepare(stored: LatencyTable, path: Path) -> None:
+        draw(stored, path)
+        _mark_stored(partial, stored)
+
     measurement = measure_campaign(device, campaign, effort, partial, progress)
     try:
-        profile = store_table(make_table(campaign, device.fingerprint, measurement), folder)
+        profile = store_table(make_table(campaign, device.fingerprint, measurement), folder, prepare)
     except PipelineError:
         partial.unlink(missing_ok=True)  # a campaign that gives no table must not be taken up again
         raise
@@ -46,18 +59,36 @@ def profile_device(
     return profile
 
 
-def store_table(table: LatencyTable, folder: Path) -> Profile:
-    """Join the table with the one in `folder`; valid figures are never replaced by invalid ones."""
+def _mark_stored(partial: Path, table: LatencyTable) -> None:
+    """Note in which table the timings are, before it is written: who finds both knows that they are of no more use."""
+    if partial.is_file():
+        record = json.loads(read_regular(partial))
+        write_text(partial, json.dumps({**record, _STORED: table.record()["sha256"]}, allow_nan=False))
+
+
+def sweep_stored(folder: Path) -> None:
+    """Remove timings that are in their table: the profile was killed when all was done but that."""
+    for partial in folder.glob(f"{_PARTIAL}*.json"):
+        table = folder / partial.name.removeprefix(_PARTIAL)
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            if json.loads(read_regular(partial))[_STORED] == json.loads(read_regular(table))["sha256"]:
+                partial.unlink()
+
+
+def store_table(table: LatencyTable, folder: Path, draw: Draw = lambda table, path: None) -> Profile:
+    """Join the table with the one in `folder`; valid figures are never replaced by invalid ones.
+
+    What `draw` leaves beside it comes first: a table that is there has its pictures.
+    """
     path = folder / table_name(table.fingerprint, table.space)
-    old = readable_table(path)
-    if old is None or old.fingerprint != table.fingerprint:
-        table.write(path)
-        return Profile(path, table, table, True)
-    merged = merge_tables(old, table)
-    if merged is None:
-        return Profile(path, old, table, False)
-    merged.write(path)
-    return Profile(path, merged, table, True)
+    old, stored, replaced = readable_table(path), table, True
+    if old is not None and old.fingerprint == table.fingerprint:
+        merged = merge_tables(old, table)
+        stored, replaced = (old, False) if merged is None else (merged, True)
+    draw(stored, path)
+    if replaced:
+        stored.write(path)
+    return Profile(path, stored, table, replaced)
 
 
 def measure_campaign(
@@ -110,7 +141,7 @@ def _is_done(journal: Journal, names: list[str], effort: Effort) -> bool:
 def _take_up(partial: Path, key: dict[str, Any]) -> Journal:
     """The samples of a profile that was stopped, if it was this one."""
     try:
-        record = json.loads(partial.read_bytes())
+        record = json.loads(read_regular(partial))
         if all(record[name] == value for name, value in key.items()):
             return journal_from_record(record["journal"])
     except (OSError, ValueError, KeyError, TypeError):

@@ -13,8 +13,9 @@ from pipeline.latency.budget_rule import Measured
 from pipeline.latency.predictor import Prediction, Predictor
 from pipeline.latency.table import find_table, table_name
 from pipeline.latency.target import TargetMachine
-from pipeline.rundir import RunDir, read_json
-from pipeline.space.genotype import Genotype, read_genotype
+from pipeline.rundir import RunDir
+from pipeline.space.genotype import Genotype
+from pipeline.space.genotype_file import read_genotype_file
 from pipeline.space.plan import count_macs, count_params, plan_of
 from pipeline.space.skeleton import Skeleton
 from pipeline.space.spaces import space_named
@@ -63,9 +64,8 @@ class Inspection:
 
 def inspect_file(path: Path, size: Size, config: Config, project: Path, measure: bool) -> Inspection:
     """The network of a genotype file: in the skeleton that the file states, or at the size of the literature."""
-    genotype = read_genotype(path)
-    stated = read_json(path).get("skeleton")
-    skeleton = space_named(genotype.space).literature if stated is None else ChosenNetwork.read(path).skeleton
+    genotype, stated = read_genotype_file(path)
+    skeleton = stated or space_named(genotype.space).literature
     return _inspect(size.applied_to(skeleton), genotype, config, project, measure)
 
 

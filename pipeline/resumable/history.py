@@ -99,7 +99,7 @@ def scan_history(path: Path) -> Scan:
 
 def _parse_lines(path: Path) -> Iterator[Entry | None]:
     """Every line as an entry, None where it is not one."""
-    if not path.exists():
+    if not path.is_file():
         return
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:

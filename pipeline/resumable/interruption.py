@@ -10,8 +10,9 @@ from pipeline.errors import Interrupted
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _STDERR = 2
-# A step may take longer than anybody waits; then the last checkpoint has to do.
-_PATIENCE_S = 4.0
+# A step may take longer than anybody waits; then the last checkpoint has to do. To end a process with torch takes
+# another second or two, and five are promised for all of it.
+_PATIENCE_S = 3.0
 
 
 def is_ignored(number: signal.Signals) -> bool:
@@ -22,7 +23,7 @@ def is_ignored(number: signal.Signals) -> bool:
 class Interruption:
     """While it is entered, SIGINT, SIGTERM and SIGHUP set `requested`; a second SIGINT acts as it would have without.
 
-    A loop that does not stop in four seconds is stopped where it is, and goes on from its last checkpoint another time.
+    A loop that does not stop in three seconds is stopped where it is; it goes on from its last checkpoint another time.
     """
 
     def __init__(self) -> None:

@@ -24,7 +24,7 @@ from pipeline.runner.environment import describe_environment
 from pipeline.runner.explaining import explained
 from pipeline.runner.log import logged
 from pipeline.runner.opening import remember_flags
-from pipeline.runner.redoing import confirm_redo, set_aside
+from pipeline.runner.redoing import confirm_redo, drop_finished_state, hash_state, set_aside
 from pipeline.stages import STAGES, TRANSFER, Stage, stage_named, stages_of
 from pipeline.stages.context import Context
 from pipeline.stages.teachers import open_teacher
@@ -130,6 +130,8 @@ def _bring_up_to_date(
 ) -> bool:
     """Whether the stage ran; `ask_about` are the stages that a person is asked about before it does."""
     changes = ["from the start"] if force else list(changes_since(context, stage))
+    if not force:
+        drop_finished_state(context, stage)
     if changes:
         say(f"▶ {stage.name}: {'; '.join(changes)}")
         if ask_about:
@@ -180,6 +182,7 @@ def _record(context: Context, stage: Stage, inputs: dict[str, str], seconds: flo
         inputs=inputs,
         outputs=outputs,
         versions={kind.name: kind.version for kind in stage.writes},
+        state=hash_state(context.run.checkpoints(stage.name)),
     )
     if Certificate in stage.writes:
         for folder in sorted(budget_folders(context.run.genotype.parent)):

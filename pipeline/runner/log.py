@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-from pipeline.console import take_spoken
+from pipeline.console import say, take_spoken
 from pipeline.errors import Interrupted, PipelineError
 from pipeline.rundir import RunDir
 
@@ -28,6 +28,9 @@ def logged(run: RunDir) -> Iterator[None]:
 def _append(run: RunDir, *closing: str) -> None:
     now = datetime.now(UTC).isoformat(timespec="seconds")
     lines = [f"--- {now} {' '.join(['pipeline', *sys.argv[1:]])}", *take_spoken(), *closing]
+    if run.log.exists() and not run.log.is_file():
+        say(f"{run.log} is not a file, so nothing of this is kept there")
+        return
     run.log.parent.mkdir(parents=True, exist_ok=True)
     with run.log.open("a", encoding="utf-8", errors="backslashreplace") as file:
         file.write("\n".join(lines) + "\n")

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.artifacts.certificate import Certificate
+from pipeline.config import Config
 from pipeline.config_file import Overrides, read_config
 from pipeline.console import say
 from pipeline.errors import UserError
@@ -30,14 +31,21 @@ def open_run(config_path: Path, name: str, flags: Overrides, budget_ms: float | 
     space_named(config.target.space)
     in_file = read_config(config_path, given)
     kept = [
-        f"[{section}] {setting} = {value!r}"
+        f"[{section}] {setting} = {value!r} (not {other!r})"
         for section, values in earlier.items()
         for setting, value in values.items()
-        if setting not in given.get(section, {}) and getattr(getattr(in_file, section, None), setting, None) != value
+        if setting not in given.get(section, {}) and (other := _value(in_file, section, setting)) != value
     ]
     if kept:
-        say(f"from earlier flags of the run {name!r}: {', '.join(kept)}; delete {run.flags} to drop them")
+        say(
+            f"earlier flags of the run {name!r} win over {config_path.name}: {', '.join(kept)}; "
+            f"delete {run.flags} to drop them"
+        )
     return Context(config, run, {section: values for section, values in sorted(merged.items()) if values})
+
+
+def _value(config: Config, section: str, setting: str) -> Any:
+    return getattr(getattr(config, section, None), setting, None)
 
 
 def take_budget(run: RunDir, budget_ms: float) -> RunDir:

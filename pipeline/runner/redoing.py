@@ -6,8 +6,11 @@ from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
+from pipeline.artifacts.latency_table import LatencyTable
 from pipeline.console import ask
 from pipeline.errors import UserError
+from pipeline.latency.profiling import sweep_stored
+from pipeline.resumable.checkpoint import hash_of
 from pipeline.runner.artifacts import read_record
 from pipeline.stages import Stage
 from pipeline.stages.context import Context
@@ -32,6 +35,23 @@ def confirm_redo(context: Context, stages: Sequence[Stage], reasons: Sequence[st
         raise UserError(
             f"{first.name} was left as it is; put the setting back, work in another run with --run, or pass --yes"
         )
+
+
+def hash_state(checkpoints: Path) -> str | None:
+    """The identity of the state of a stage under way: its files by name, most of which hold a hash, and size."""
+    files = sorted((str(one.relative_to(checkpoints)), one.stat().st_size) for one in checkpoints.rglob("*.*"))
+    return hash_of(files) if files else None
+
+
+def drop_finished_state(context: Context, stage: Stage) -> None:
+    """Remove the state of a stage that was killed when all was done but that; state of other work is left."""
+    checkpoints = context.run.checkpoints(stage.name)
+    if LatencyTable in stage.writes:
+        sweep_stored(context.run.tables)
+    if checkpoints.is_dir() and context.run.record(stage.name).is_file():
+        recorded = read_record(context, stage).state
+        if recorded is not None and recorded == hash_state(checkpoints):
+            shutil.rmtree(checkpoints, ignore_errors=True)
 
 
 @contextmanager

@@ -50,22 +50,22 @@ def run_search(search: Search, files: SearchFiles, config_hash: str, checkpoint_
         say(f"search: resumed from step {saved.step} of {search.total_steps}")
     resumed = search.state.step
     with (
-        Interruption() as interruption,
         History(files.history, resumed, files.tensorboard, writes=is_writer()) as history,
         progress_bar() as bar,
     ):
         driver = _Driver(search, checkpoints, history, bar, checkpoint_seconds)
-        if resumed == 0:
+        if resumed == 0:  # long, and with nothing to save: a signal ends it at once
             cosine = search.check_hypergradient()
             history.append(0, hypergradient_check_cosine=cosine)
         else:
             history.append(resumed, resumed_from_step=resumed)
-        try:
-            reason = driver.run(interruption)
-        except SearchDiverged as error:
-            reason = str(error)
-            if search.state.best is None:
-                raise
+        with Interruption() as interruption:
+            try:
+                reason = driver.run(interruption)
+            except SearchDiverged as error:
+                reason = str(error)
+                if search.state.best is None:
+                    raise
     return _conclude(search, reason)
 
 

@@ -1,16 +1,12 @@
-"""Genotypes: the operation on every kept edge, checked against their space, read from and written to JSON."""
+"""Genotypes: the operation on every kept edge, checked against their space, from and to parsed JSON."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipeline.errors import UserError
 from pipeline.space.cells import CellKind, Gene, Genes, Space
 from pipeline.space.spaces import space_named
-
-_MAX_FILE_BYTES = 1_000_000
 
 
 class KeptEdge(NamedTuple):
@@ -84,19 +80,3 @@ def genotype_from_record(record: Any, origin: str = "the genotype") -> Genotype:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         reason = f"the cell {error} is missing" if isinstance(error, KeyError) else str(error)
         raise UserError(f"{origin} is not a {space.name} genotype: {reason}") from None
-
-
-def read_genotype(path: Path) -> Genotype:
-    """The genotype in a JSON file."""
-    if path.exists() and not path.is_file():  # a pipe would be waited for
-        raise UserError(f"cannot read the genotype {path}: it is not a file")
-    try:
-        with path.open("rb") as file:
-            text = file.read(_MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise UserError(f"cannot read the genotype {path}: {error.strerror}") from None
-    try:
-        record = json.loads(text) if len(text) <= _MAX_FILE_BYTES else None
-    except (ValueError, RecursionError):
-        raise UserError(f"{path} is not JSON; a genotype file looks like {{'space': 'darts', 'normal': …}}") from None
-    return genotype_from_record(record, str(path))

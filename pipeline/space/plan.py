@@ -1,9 +1,9 @@
 """Plans of whole networks: laid out by the space, checked, and read as lists of sites."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from pipeline.errors import UserError
 from pipeline.space import operations
@@ -41,6 +41,17 @@ def plan_of(skeleton: Skeleton) -> Plan:
             f"the nearest that can is {nearest_resolution(skeleton, skeleton.resolution)} px"
         )
     return space.lay_out(skeleton)
+
+
+def skeleton_from_record(value: Any) -> Skeleton:
+    """The skeleton in parsed JSON; a ValueError or UserError says why there is none."""
+    kinds = {field.name: str if field.name in ("space", "stem") else int for field in fields(Skeleton)}
+    found = {name: type(part) for name, part in value.items()} if isinstance(value, dict) else {}
+    if found != kinds or value["stem"] not in get_args(Stem):
+        raise ValueError(f"not a skeleton, which has {', '.join(kinds)}")
+    skeleton = Skeleton(**value)
+    plan_of(skeleton)
+    return skeleton
 
 
 def _divides_evenly(skeleton: Skeleton, space: Space) -> bool:

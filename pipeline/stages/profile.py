@@ -1,5 +1,6 @@
 """profile: times every site of the space on the target, calibrates on whole networks, and tests the prediction."""
 
+from functools import partial
 from pathlib import Path
 
 from rich.table import Table
@@ -31,6 +32,7 @@ def run(context: Context) -> None:
 
 def profile_on(context: Context, device: Device) -> None:
     """The stage on any device."""
+    skeletons = tuple(skeletons_of(context))
     with progress_bar() as bar:
         task = bar.add_task("profile", total=100, note="")
         profile = profile_device(
@@ -39,8 +41,9 @@ def profile_on(context: Context, device: Device) -> None:
             _effort(context.config),
             context.run.tables,
             lambda share, note: bar.update(task, completed=round(100 * share), note=note),
+            partial(_draw, skeletons=skeletons),
         )
-    _report(profile, campaign_of(context).skeletons, context.config.target.max_noise_floor)
+    _report(profile, skeletons, context.config.target.max_noise_floor)
 
 
 def write_kit(context: Context, folder: Path) -> None:
@@ -53,7 +56,8 @@ def write_kit(context: Context, folder: Path) -> None:
 def use_kit(context: Context, result: Path) -> None:
     """`profile --from-kit`: the table of the machine that measured the kit."""
     campaign = campaign_of(context)
-    stored = store_table(read_campaign_kit(result, campaign), context.run.tables)
+    draw = partial(_draw, skeletons=campaign.skeletons)
+    stored = store_table(read_campaign_kit(result, campaign), context.run.tables, draw)
     _report(stored, campaign.skeletons, context.config.target.max_noise_floor)
     say(f"next: pipeline search{context.run.flag} --table {_shown(stored.path)} --allow-mismatch --budget-ms X")
 
@@ -82,17 +86,28 @@ def _warn(noise_floor: float, allowed: float) -> str:
     return f"; [target] max_noise_floor allows {allowed:.1%}: as busy as this, the machine will certify nothing"
 
 
+def _draw(table: LatencyTable, path: Path, skeletons: tuple[Skeleton, ...]) -> None:
+    """Pictures beside a table."""
+    for precision, column in table.precisions.items():
+        for skeleton in skeletons:
+            entry = column.entry(skeleton)
+            if entry is not None:
+                stem = f"{path.with_suffix('').name}__{_size(skeleton)}__{precision}"
+                save_picture(draw_costs(column, skeleton), path.with_name(f"{stem}__costs.svg"))
+                save_picture(draw_predictions(column, entry), path.with_name(f"{stem}__predictions.svg"))
+
+
+def _size(skeleton: Skeleton) -> str:
+    return f"{skeleton.cells}x{skeleton.channels}@{skeleton.resolution}px"
+
+
 def _report(profile: Profile, skeletons: tuple[Skeleton, ...], allowed: float) -> None:
-    """Pictures beside the table, the slowest sites and the verdict on screen."""
+    """The slowest sites and the verdict on screen."""
     for precision, column in profile.table.precisions.items():
         for skeleton in skeletons:
             entry = column.entry(skeleton)
             if entry is not None:
-                size = f"{skeleton.cells}x{skeleton.channels}@{skeleton.resolution}px"
-                stem = f"{profile.path.with_suffix('').name}__{size}__{precision}"
-                save_picture(draw_costs(column, skeleton), profile.path.with_name(f"{stem}__costs.svg"))
-                save_picture(draw_predictions(column, entry), profile.path.with_name(f"{stem}__predictions.svg"))
-                say(f"{size} {precision}: the table is {describe_validation(entry.validation)}")
+                say(f"{_size(skeleton)} {precision}: the table is {describe_validation(entry.validation)}")
         say(f"{precision}: noise floor {column.noise_floor:.1%}{_warn(column.noise_floor, allowed)}")
     show(_slowest_sites(profile.table))
     if not profile.replaced:

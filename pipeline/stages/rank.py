@@ -14,7 +14,8 @@ from pipeline.errors import UserError
 from pipeline.report.selection import show_evidence
 from pipeline.selection.pool import Pool
 from pipeline.selection.sources import Sources
-from pipeline.space.genotype import Genotype, genotype_from_record
+from pipeline.space.genotype import Genotype
+from pipeline.space.genotype_file import parse_genotype_file
 from pipeline.space.spaces import space_named
 from pipeline.stages.context import Context
 from pipeline.stages.judgement import alpha_scores, judge, make_sources
@@ -76,7 +77,7 @@ def _parse(text: str, origin: str, space: str) -> Genotype:
         record = json.loads(text)
     except (ValueError, RecursionError):
         raise UserError(f"{origin} is not JSON; every line is a genotype like {{'space': '{space}', …}}") from None
-    genotype = genotype_from_record(record, origin)
+    genotype = parse_genotype_file(record, origin).genotype
     if genotype.space != space:
         raise UserError(f"{origin} is of the space {genotype.space!r}, but [target] space = {space!r}")
     return genotype

@@ -8,7 +8,8 @@ from pipeline.errors import PromiseBroken, UserError
 from pipeline.latency.budget_rule import Measured
 from pipeline.latency.target import FIRM_NOISE_FLOOR
 from pipeline.selection.certification import Measure, time_network
-from pipeline.space.genotype import Genotype, read_genotype
+from pipeline.space.genotype import Genotype
+from pipeline.space.genotype_file import read_genotype_file
 from pipeline.space.plan import count_macs, count_params
 from pipeline.stages.context import Context
 from pipeline.stages.tables import TargetTable, open_target, open_target_table
@@ -30,12 +31,14 @@ def transfer(context: Context, measure: Measure, elsewhere: TargetTable | None =
     The network has the cells and channels of [target] at the resolution of [data]; one that misses a limit is refused
     (exit 3) before any training.
     """
-    genotype = read_genotype(context.run.project / context.config.retrain.genotype)
+    genotype, stated = read_genotype_file(context.run.project / context.config.retrain.genotype)
     if genotype.space != context.config.target.space:
         raise UserError(
             f"the genotype in {context.config.retrain.genotype} is of the space {genotype.space!r}; "
             f"set [target] space = {genotype.space!r}"
         )
+    if stated not in (None, context.target_skeleton):
+        say(f"the skeleton in {context.config.retrain.genotype} is not taken over: [target] and [data] state the sizes")
     _check_size(context, genotype)
     measured = _time(context, genotype, measure)
     context.write(ChosenNetwork(genotype=genotype, skeleton=context.target_skeleton))

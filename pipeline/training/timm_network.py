@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from pipeline.artifacts.tensors import unpack
 from pipeline.console import say
 from pipeline.errors import UserError
+from pipeline.rundir import read_regular
 
 _WEIGHTS = "model.safetensors"
 _NEAR = 3
@@ -88,7 +89,7 @@ def _hub_quiet() -> Iterator[None]:
 def read_weights(path: Path) -> dict[str, Tensor]:
     """The tensors of a safetensors file that a user names."""
     try:
-        return unpack(path.read_bytes()).tensors
+        return unpack(read_regular(path)).tensors
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror or error}") from None
     except ValueError as error:

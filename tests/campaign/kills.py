@@ -6,7 +6,9 @@ import tempfile
 from collections.abc import Iterator
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
+from typing import Any
 
+from pipeline.rundir import read_json
 from pipeline.stages import STAGES
 from tests.campaign.case import Case, Limits
 from tests.campaign.oracle import read_tree
@@ -14,18 +16,18 @@ from tests.campaign.player import COUNTED, run
 from tests.campaign.project import change_setting
 
 NAMES = [stage.name for stage in STAGES]
-# what does not depend on a clock
+# what does not depend on a clock, beside tables and their pictures
 _SAME = {
     "profile": (),
     "search": ("search/alphas.safetensors", "search/weights.safetensors", "search/judged.safetensors"),
-    "discretize": ("discretize/genotype.json",),
+    "discretize": ("discretize/genotype.json", "discretize/certificate.json"),
     "retrain": (
         "retrain/weights.safetensors",
         "retrain/last.safetensors",
         "retrain/metrics.json",
         "retrain/mistakes.json",
     ),
-    "export": ("../../exports/default/labels.txt", "../../exports/default/predict.py"),
+    "export": tuple(f"../../exports/default/{name}" for name in ("model.onnx", "labels.txt", "predict.py")),
 }
 _RESUMED = {"search": "resumed from step", "retrain": "going on from"}
 
@@ -64,7 +66,8 @@ def kill(stage: str, at: int, finished: Path, server: ForkServerContext) -> list
             return [f"ended with {ending.code} before the kill: {ending.stderr[-200:]}"]
         saved = any((project / "runs/default" / stage).glob("checkpoint/**/*.pt"))
         again = run(Case("kills", "again", (stage,)), project, Path(place), server)
-        return list(_faults(stage, finished, project, again.code, again.stderr, saved))
+        messages = again.stderr.removeprefix(ending.stderr)  # both are written to one file
+        return list(_faults(stage, finished, project, again.code, messages, saved))
 
 
 def _faults(stage: str, finished: Path, project: Path, code: int, messages: str, saved: bool) -> Iterator[str]:
@@ -81,11 +84,24 @@ def _faults(stage: str, finished: Path, project: Path, code: int, messages: str,
         yield "what was saved was lost"
     if stage != "profile" and not (project / "runs/default" / stage / "record.json").is_file():
         yield "no record"  # a table that is there will do, whoever measured it
-    shared = "latency_tables/"  # where others may be writing, parts go after an hour
-    found = [name for name in read_tree(project) if not name.startswith(shared)]
+    found, wanted = read_tree(project), read_tree(finished)
     left = [name for name in found if name.endswith((".part", ".building")) or "/checkpoint" in name]
-    if left:
-        yield f"left over: {', '.join(left[:3])}"
+    tables = [name for name in {*found} ^ {*wanted} if name.startswith("latency_tables/")]
+    missing = [name for name in tables if name in wanted]
+    if missing:
+        yield f"missing: {', '.join(missing)}"
+    for name in found:
+        if name.startswith("latency_tables/") and _timed(project / name) != _timed(finished / name):
+            yield f"{name} differs"
+    if left or len(tables) > len(missing):
+        yield f"left over: {', '.join({*left, *tables} - {*missing})}"
+
+
+def _timed(path: Path) -> Any:
+    """A table without the hour it was measured and the seal over it; a picture as it is."""
+    if not path.is_file() or path.suffix != ".json":
+        return path.read_bytes() if path.is_file() else None
+    return {name: value for name, value in read_json(path).items() if name not in ("measured", "sha256")}
 
 
 def _before(stage: str, finished: Path, place: Path) -> Path:

@@ -37,6 +37,26 @@ def _folder(path: Path, name: str = "", content: bytes = b"") -> None:
             file.write(content)
 
 
+def _few(path: Path, count: int) -> None:
+    """One class more, of so many pictures."""
+    _folder(path)
+    for number in range(count):
+        _folder_file(path / "data" / "fish" / f"{number}.png")
+
+
+def _own_test(path: Path, count: int) -> None:
+    """Pictures below train/ and test/, one class of so many training pictures."""
+    for part in ("train", "test"):
+        for label, pictures in (("cat", 5), ("fish", count if part == "train" else 1)):
+            for number in range(pictures):
+                _folder_file(path / "data" / part / label / f"{number}.png")
+
+
+def _folder_file(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(_GOOD)
+
+
 def _bomb() -> bytes:
     """A header that announces 60,000 × 60,000 pixels."""
     whole = bytearray(_saved(_picture("L")))
@@ -53,14 +73,17 @@ FOLDER: dict[str, Variant] = {
     "a bomb": Variant(partial(_folder, name="cat/x.png", content=_bomb()), REFUSED),
     "floats": Variant(partial(_folder, name="cat/x.tiff", content=_saved(_picture("F"), "TIFF")), REFUSED),
     "a loose picture": Variant(partial(_folder, name="x.png", content=_GOOD), REFUSED),
-    # refused if the one image falls to the test set, which hangs on its name
-    "a single class more": Variant(partial(_folder, name="fish/x.png", content=_GOOD), "end well"),
+    "a class of one picture": Variant(partial(_folder, name="fish/x.png", content=_GOOD), REFUSED),
+    "a class of two pictures": Variant(partial(_few, count=2), REFUSED),
+    "a class of three pictures": Variant(partial(_few, count=3), "be done"),
+    "a class of one picture, with a test folder": Variant(partial(_own_test, count=1), REFUSED),
+    "a class of two pictures, with a test folder": Variant(partial(_own_test, count=2), "be done"),
     "transparency": Variant(partial(_folder, name="cat/x.png", content=_saved(_picture("RGBA", (9, 9)))), "be done"),
     "16 bits": Variant(partial(_folder, name="cat/x.png", content=_saved(_picture("I;16"))), "be done"),
     "CMYK": Variant(partial(_folder, name="cat/x.jpg", content=_saved(_picture("CMYK"), "JPEG")), "be done"),
     "one pixel": Variant(partial(_folder, name="cat/x.png", content=_saved(_picture("L", (1, 1)))), "be done"),
     "a name that is no text": Variant(partial(_folder, name="cat/\udcff\udc80.png", content=_GOOD), "end well"),
-    "a class that is no text": Variant(partial(_folder, name="\udcff/x.png", content=_GOOD), "end well"),
+    "a class that is no text": Variant(partial(_folder, name="\udcff/x.png", content=_GOOD), REFUSED),
     "a name with terminal codes": Variant(partial(_folder, name="cat/\x1b[2J\u2028.png", content=b"x"), REFUSED),
     "a damaged name that is no text": Variant(partial(_folder, name="cat/\udcff.png", content=b"x"), REFUSED),
     "a hidden file": Variant(partial(_folder, name="cat/.x.png", content=b"x"), "be done"),

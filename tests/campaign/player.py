@@ -10,8 +10,10 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
+from multiprocessing.connection import wait
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,9 @@ from tests.campaign.oracle import find_faults, read_tree
 CPU_LIMIT_S = 60
 _WALL_LIMIT_S = 240.0  # on a machine with other work beside it; a wait for something that never comes takes none of it
 _IDLE_S = 60.0
+# An exit code can be read once. Whoever starts a process asks for the codes of all others, too (multiprocessing), and
+# of two threads that ask at once the second finds nothing left to read and takes that for exit code 255.
+_ASKING = threading.Lock()
 COUNTED = b"touched\n"
 _PRELOADED = ("tests.campaign.loaded",)
 _WRITES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.truncate", "shutil.rmtree"}
@@ -49,11 +54,13 @@ def run(case: Case, project: Path, place: Path, server: ForkServerContext) -> En
     """The command in a process of its own, ended by force when it takes too long."""
     out, err = place / "stdout", place / "stderr"
     process = server.Process(target=_command, args=(_plain(case), str(project), str(out), str(err)))
-    process.start()
+    with _ASKING:
+        process.start()
     hung = not _wait(process)
     if hung:
         process.kill()
-    process.join()
+        while _is_alive(process, 0.5):
+            pass
     hung = hung or (process.exitcode in (-signal.SIGXCPU, -signal.SIGKILL) and case.limits.fault != "kill")
     code = int(process.exitcode or 0)
     stdout, stderr = (path.read_bytes().decode("utf-8", "replace") if path.exists() else "" for path in (out, err))
@@ -70,14 +77,20 @@ def _plain(case: Case) -> dict[str, Any]:
 def _wait(process: ForkServerProcess) -> bool:
     """Whether it ended by itself in time."""
     started, spent, moved = time.monotonic(), 0.0, time.monotonic()
-    while process.is_alive():
-        process.join(0.5)
+    while _is_alive(process, 0.5):
         now, taken = time.monotonic(), _cpu_s(process.pid)
         if taken > spent + 0.1:
             spent, moved = taken, now
         if now - moved > _IDLE_S or now - started > _WALL_LIMIT_S:
             return False
     return True
+
+
+def _is_alive(process: ForkServerProcess, within_s: float) -> bool:
+    """Whether it still runs after so long, or until it ends."""
+    wait([process.sentinel], within_s)
+    with _ASKING:
+        return process.is_alive()
 
 
 def _cpu_s(pid: int | None) -> float:

@@ -23,8 +23,8 @@ def draw(random: Random) -> Case:
     arguments: tuple[str, ...] = ("data",)
     if name in FOLDER:
         make, must = FOLDER[name]
-        if name in ("a loose picture", "a single class more", "a pipe", "a link to nothing", "a device"):
-            must = "end well"  # not among the images of a folder, or an image like any other here
+        if name.startswith("a class ") or name in ("a loose picture", "a pipe", "a link to nothing", "a device"):
+            must = "end well"  # not among the images of a folder, or an image like any other here: nothing is split
         return Case("predictions", name, arguments, make, must, script=_SCRIPT)
     arguments = {"nowhere": ("nowhere",), "no argument": (), "a device": ("/dev/zero",)}[name]
     return Case("predictions", name, arguments, must=must, script=_SCRIPT)

@@ -203,7 +203,7 @@ def test_bad_folders(tmp_path: Path) -> None:
     write_classes(tmp_path / "extra" / "test", "a", "c")
     assert "'c', which has no training image" in refused("extra")
     write_classes(tmp_path / "few", "a", "b", count=1)
-    assert "too few" in refused("few")
+    assert "give each 3 or more images" in refused("few")
     write_classes(tmp_path / "nothing to learn" / "test", "a", "b")
     assert "train folder" in refused("nothing to learn")
 

@@ -1,12 +1,14 @@
 """Splits: disjoint, complete, stratified, and the same every time."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.data.pool import Given
-from pipeline.data.splits import cut, split
+from pipeline.data.splits import cut, require_every_class, split
 from pipeline.errors import UserError
 
 
@@ -66,16 +68,31 @@ def test_the_split_is_pinned() -> None:
     assert parts.validation.tolist() == [2, 3, 4, 5]
 
 
+@pytest.mark.parametrize(("validation_share", "test_share"), [(0.0, 0.2), (0.5, 0.0)])
+def test_a_share_of_nothing_is_refused(validation_share: float, test_share: float) -> None:
+    with pytest.raises(UserError, match=r"(validation|test)_share = 0"):
+        split(torch.arange(2).repeat(20), Given(40, 0, 0), validation_share, test_share, 0)
+
+
 @pytest.mark.parametrize(
-    ("images", "validation_share", "test_share", "named"),
+    ("sizes", "test", "shares", "named"),
     [
-        (2, 0.5, 0.2, "too few"),
-        (4, 0.5, 0.2, "too few"),
-        (40, 0.0, 0.2, "validation_share"),
-        (40, 0.5, 0.0, "test_share"),
+        ([1, 1], 0, (0.5, 0.2), r"'a' \(1\), 'b' \(1\); give each 3 or more images"),
+        ([9, 1], 0, (0.5, 0.2), r"no validation image .* of photos: 'b' \(1\); give each 3 or more images"),
+        ([9, 2], 0, (0.5, 0.2), r"no validation image .* 'b' \(2\); give each 3 or more images"),
+        ([9, 3], 0, (0.5, 0.2), None),
+        ([9, 9], 0, (0.5, 0.999), "lower .data. test_share"),
+        ([9, 1], 4, (0.5, 0.2), r"'b' \(1\); give each 2 or more images"),
+        ([9, 2], 4, (0.5, 0.2), None),
+        ([9, 1, 1, 1, 1, 1, 1, 1], 0, (0.5, 0.2), r"'f' \(1\) and 2 more;"),
     ],
 )
-def test_too_few_images_are_refused(images: int, validation_share: float, test_share: float, named: str) -> None:
-    targets = torch.arange(2).repeat(images // 2)
-    with pytest.raises(UserError, match=named):
-        split(targets, Given(images, 0, 0), validation_share, test_share, 0)
+def test_a_class_that_a_cut_leaves_out_is_named(
+    sizes: list[int], test: int, shares: tuple[float, float], named: str | None
+) -> None:
+    """One image cannot be trained on and tested; a test set that comes with the data may lack a class."""
+    train = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
+    targets, brought = torch.cat([train, torch.zeros(test, dtype=torch.long)]), Given(len(train), 0, test)
+    labels = tuple("abcdefgh"[: len(sizes)])
+    with nullcontext() if named is None else pytest.raises(UserError, match=named):
+        require_every_class(split(targets, brought, *shares, 0), targets, brought, labels, "photos")

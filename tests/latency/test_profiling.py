@@ -13,7 +13,7 @@ from pipeline.errors import Interrupted, UserError
 from pipeline.latency.campaign import Campaign
 from pipeline.latency.measure import Effort
 from pipeline.latency.predictor import Predictor
-from pipeline.latency.profiling import profile_device, store_table
+from pipeline.latency.profiling import profile_device, store_table, sweep_stored
 from pipeline.latency.table import table_name
 from pipeline.space.plan import count_params
 from pipeline.space.sampling import random_genotype
@@ -92,6 +92,43 @@ def test_timings_outlive_a_table_that_could_not_be_stored(tmp_path: Path, monkey
     again = FakeDevice()
     profile_device(again, CAMPAIGN, EFFORT, tmp_path)
     assert not again.log and not list(tmp_path.glob(".partial*"))
+
+
+def test_a_table_that_is_there_has_its_pictures(tmp_path: Path) -> None:
+    """Killed over its pictures, a profile is not done: the same command draws them again, and times nothing."""
+    drawn: list[bool] = []
+
+    def killed(table: LatencyTable, path: Path) -> None:
+        drawn.append(path.exists())
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        profile_device(FakeDevice(), CAMPAIGN, EFFORT, tmp_path, draw=killed)
+    again = FakeDevice()
+    profile_device(again, CAMPAIGN, EFFORT, tmp_path, draw=lambda table, path: drawn.append(path.exists()))
+    assert drawn == [False, False] and not again.log
+
+
+def test_timings_go_once_they_are_in_their_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed with the table written, they are of no more use; killed before, they are, beside any older table."""
+    store_table(made_table(SKELETON, seed=0), tmp_path)
+    remove, partial = Path.unlink, tmp_path / f".partial__{table_name(FINGERPRINT, CAMPAIGN.space)}"
+
+    def killed(path: Path, missing_ok: bool = False) -> None:
+        if path == partial:
+            raise KeyboardInterrupt
+        remove(path, missing_ok)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Path, "unlink", killed)
+        profile_device(FakeDevice(), CAMPAIGN, EFFORT, tmp_path)
+    content = partial.read_bytes()
+    sweep_stored(tmp_path)
+    assert not partial.exists()
+    for other in (content.replace(b'"stored_in": "', b'"stored_in": "x'), b"[]", b"garbage"):
+        partial.write_bytes(other)
+        sweep_stored(tmp_path)
+        assert partial.exists()
 
 
 @pytest.mark.parametrize("content", [b"\x00garbage", b'{"campaign": "another"}'])

@@ -158,15 +158,40 @@ def test_a_run_keeps_a_log_of_what_was_said_and_a_refusal_adds_nothing(
     assert "over budget" not in log.read_text()
 
 
+def test_state_left_after_its_record_goes_with_the_next_command_and_other_state_stays(
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed between the two, a stage is done; what later work has saved is not its state."""
+    module, state = execution._module, context(tmp_path).run.checkpoints("search") / "epoch" / "000001-abc.pt"
+
+    def run(context: Context) -> None:
+        write_text(state, "last")
+        write_text(context.run.alphas, "done")
+
+    def kill(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(execution, "_module", lambda _: SimpleNamespace(run=run))
+        patch.setattr("shutil.rmtree", kill)
+        run_stage(context(tmp_path), FIRST)
+    assert state.exists()
+    monkeypatch.setattr(execution, "_module", module)
+    for name in ("000001-abc.pt", "000002-def.pt"):  # as it was, and with what is saved by work that follows
+        write_text(state, "last")
+        write_text(state.with_name(name), "last")
+        run_stage(context(tmp_path), FIRST)
+        assert state.exists() == (name != state.name) and not calls
+
+
 def test_what_killed_writers_left_is_swept_at_the_next_start(calls: Calls, tmp_path: Path) -> None:
     run = context(tmp_path).run
-    left = run.alphas.with_name(".alphas.safetensors.abc.part")
-    write_text(left, "half")
-    mine, foreign = run.root / "notes.part", run.tables / ".table.json.abc.part"
-    write_text(mine, "a user's own")
-    write_text(foreign, "of another process, perhaps at work")
+    left = [run.alphas.with_name(".alphas.safetensors.abc.part"), run.tables / ".table.json.abc.part"]
+    mine = run.root / "notes.part"
+    for path in (*left, mine):
+        write_text(path, "half")
     run_stage(context(tmp_path), FIRST)
-    assert not left.exists() and mine.exists() and foreign.exists()
+    assert mine.exists() and not any(path.exists() for path in left)
 
 
 def choose(folder: Path, *budgets_ms: float) -> RunDir:

@@ -1,5 +1,8 @@
 """The search itself: the paper's algorithm step by step, every method, resumption to the bit, guards."""
 
+import os
+import signal
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -213,6 +216,16 @@ def test_run_search_writes_a_history_and_resumes(tmp_path: Path) -> None:
     } <= {key for e in entries for key in e}
 
 
+def test_a_signal_before_the_first_step_ends_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check of the hypergradient is long and leaves nothing to save: no step is waited for."""
+    search = make_search(tmp_path)
+    monkeypatch.setattr(search, "check_hypergradient", lambda: os.kill(os.getpid(), signal.SIGINT))
+    monkeypatch.setattr(search, "advance", lambda: pytest.fail("it stepped"))
+    with pytest.raises(KeyboardInterrupt):
+        run_search(search, files(tmp_path), "hash", 0.0)
+    assert not list(tmp_path.rglob("*.pt"))
+
+
 def test_a_checkpoint_of_another_configuration_is_refused(tmp_path: Path) -> None:
     search = make_search(tmp_path)
     search.advance()
@@ -250,6 +263,29 @@ def test_a_nan_loss_stops_with_a_sentence(tmp_path: Path) -> None:
 def test_fewer_images_than_a_batch(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="batch_size"):
         make_search(tmp_path, batch_size=500)
+
+
+@pytest.mark.parametrize(
+    ("settings", "refused"),
+    [
+        ({"inner_steps": 0}, False),
+        ({"inner_steps": 1}, True),
+        ({"inner_steps": 0, "method": "darts"}, False),
+        ({"inner_steps": 1, "method": "darts"}, False),
+        ({"inner_steps": 0, "warmup_share": 0.99}, False),
+    ],
+)
+def test_more_inner_steps_than_there_are_steps_are_refused(
+    settings: dict[str, Any], refused: bool, tmp_path: Path
+) -> None:
+    """`inner_steps` here counts from the number of all steps; DARTS takes one, whatever it is set to."""
+    steps = make_search(tmp_path, warmup_share=0.0).total_steps
+    search = make_search(tmp_path, **{"warmup_share": 0.0, **settings, "inner_steps": steps + settings["inner_steps"]})
+    with pytest.raises(UserError, match=rf"{steps} steps.*inner_steps") if refused else nullcontext():
+        search.require_steps()
+    if not refused:
+        finish(search)
+        assert any(alpha.abs().sum() > 0 for alpha in search.state.alphas)
 
 
 def test_a_step_without_the_penalty_is_that_of_a_search_without_a_budget(tmp_path: Path) -> None:

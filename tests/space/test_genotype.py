@@ -4,13 +4,16 @@ import copy
 import json
 import os
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pipeline.errors import UserError
-from pipeline.space.genotype import genotype_from_record, read_genotype
+from pipeline.space.genotype import genotype_from_record
+from pipeline.space.genotype_file import read_genotype, read_genotype_file
+from pipeline.space.skeleton import Skeleton
 from tests.conftest import DARTS_V2_RECORD
 
 
@@ -76,3 +79,32 @@ def test_missing_file(tmp_path: Path) -> None:
 def test_bad_nasbench201_cells(cell: object) -> None:
     with pytest.raises(UserError):
         genotype_from_record({"space": "nasbench201", "cell": cell})
+
+
+@pytest.mark.parametrize(
+    ("skeleton", "named"),
+    [
+        ({}, "not a skeleton"),
+        ("big", "not a skeleton"),
+        ([1, 2], "not a skeleton"),
+        ({"cells": 0}, "cells must be 1 to 500"),
+        ({"channels": 4.5}, "not a skeleton"),
+        ({"channels": True}, "not a skeleton"),
+        ({"stem": "phone"}, "not a skeleton"),
+        ({"resolution": 30}, "cannot be halved"),
+        ({"space": "nasbench201"}, "is of the space 'nasbench201'"),
+        ({"space": "nowhere"}, "nowhere"),
+    ],
+)
+def test_a_skeleton_that_cannot_be_is_refused_with_its_file(skeleton: object, named: str, tmp_path: Path) -> None:
+    """Also by those who take the genotype alone: whoever wrote the file meant something by it."""
+    sound = asdict(Skeleton("darts", 8, 16, 32, 10))
+    changed = {**sound, **skeleton} if isinstance(skeleton, dict) and skeleton else skeleton
+    path = tmp_path / "g.json"
+    path.write_text(json.dumps({**DARTS_V2_RECORD, "skeleton": changed}))
+    with pytest.raises(UserError, match=rf"g\.json: its skeleton .*{named}"):
+        read_genotype(path)
+    path.write_text(json.dumps({**DARTS_V2_RECORD, "skeleton": sound}))
+    assert read_genotype_file(path).skeleton == Skeleton("darts", 8, 16, 32, 10)
+    path.write_text(json.dumps({**DARTS_V2_RECORD, "skeleton": None}))
+    assert read_genotype_file(path).skeleton is None

@@ -11,7 +11,8 @@ import timm
 import torch
 
 from pipeline.errors import UserError
-from pipeline.space.genotype import Genotype, genotype_from_record, read_genotype
+from pipeline.space.genotype import Genotype, genotype_from_record
+from pipeline.space.genotype_file import read_genotype
 from pipeline.space.network import Network
 from pipeline.space.plan import all_sites, count_macs, count_params, network_sites, plan_of
 from pipeline.space.sampling import random_genotype

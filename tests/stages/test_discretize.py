@@ -19,7 +19,8 @@ from pipeline.selection.records import TableState
 from pipeline.selection.short_training import train_shortly
 from pipeline.selection.trials import FEWEST_TRIALS
 from pipeline.space.extremes import cheapest_genotype, costliest_genotype
-from pipeline.space.genotype import genotype_from_record, read_genotype
+from pipeline.space.genotype import genotype_from_record
+from pipeline.space.genotype_file import read_genotype
 from pipeline.space.plan import count_macs
 from pipeline.space.score import argmax_genotype, genotype_score
 from pipeline.space.skeleton import Skeleton

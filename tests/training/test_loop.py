@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from pipeline.errors import Interrupted, PromiseBroken
+from pipeline.errors import Interrupted, PromiseBroken, UserError
 from pipeline.resumable.checkpoint import Checkpoints
 from pipeline.training import loop
 from pipeline.training.job import Job, Outcome
@@ -66,6 +66,24 @@ def test_a_signal_in_the_last_step_is_heard(tmp_path: Path) -> None:
     with pytest.raises(Interrupted, match="all epochs are done"):
         train(watched(stop_at(4)), job)
     assert bits(train(watched(lambda count: pytest.fail("it stepped again")), job))
+
+
+@pytest.mark.parametrize(("images", "batch_size"), [(65, 64), (33, 16), (5, 2)])
+def test_an_image_left_over_is_no_batch_of_its_own(images: int, batch_size: int, tmp_path: Path) -> None:
+    """BatchNorm has nothing to normalize one image by: an epoch ends with its last whole batch."""
+    sizes: list[int] = []
+    model = model_of(make_network())
+    watching = replace(model, forward=lambda x: sizes.append(len(x)) or model.forward(x))  # type: ignore[func-returns-value]
+    train(watching, make_job(tmp_path, images=images, batch_size=batch_size, epochs=1))
+    assert sizes == [batch_size] * (images // batch_size)
+
+
+@pytest.mark.parametrize(("batch_size", "accumulate"), [(16, 16), (16, 9), (3, 2)])
+def test_parts_of_one_image_are_refused_before_a_step(batch_size: int, accumulate: int, tmp_path: Path) -> None:
+    job = make_job(tmp_path, batch_size=batch_size, accumulate=accumulate)
+    with pytest.raises(UserError, match=rf"accumulate = {accumulate} .* BatchNorm .* {batch_size // 2} at most"):
+        train(watched(lambda count: pytest.fail("it stepped")), job)
+    assert not list(tmp_path.rglob("*.pt"))
 
 
 def test_a_finished_training_is_not_repeated(tmp_path: Path) -> None:
