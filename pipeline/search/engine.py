@@ -120,6 +120,11 @@ class Search:
         self.losses = Losses(supernet, constraint, config.weight_decay, normalize)
         self.gradients = ArchitectureGradients(config, self.losses, self.state.alphas)
 
+    @property
+    def steps_per_operation(self) -> int:
+        """Weight steps that an operation of an edge takes part in; all of them where the search mixes."""
+        return self.total_steps // (1 if self.config.paths == "mixture" else self._fair_size)
+
     def require_steps(self) -> None:
         """Refuse a search that would end without a single step on the architecture."""
         warmup_steps = self.warmup_epochs * self.train.per_epoch

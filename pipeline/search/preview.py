@@ -45,6 +45,7 @@ class Preview:
     training_images: int
     validation_images: int
     steps: int
+    steps_per_operation: int
     architecture_steps: int
     inner_steps: int
     batch_size: int
@@ -90,7 +91,8 @@ class Preview:
         found = [
             f"supernet: {self.weights:,} weights, {self.choices} architecture parameters",
             f"images: {self.training_images:,} for the weights, {self.validation_images:,} for the architecture",
-            f"steps: {self.steps:,} on the weights, {self.architecture_steps:,} on the architecture",
+            f"steps: {self.steps:,} on the weights, {self.steps_per_operation:,} of them with any one operation, and "
+            f"{self.architecture_steps:,} on the architecture",
             f"time: about {_span(self.eta_s)} on this machine{self._how()}{self._others()}; "
             f"memory: about {self.memory_bytes / 1e9:.1f} GB",
         ]
@@ -157,6 +159,7 @@ def preview_search(make: Callable[[int], Search], batch_size: int, meters: Meter
         training_images=len(whole.train.images),
         validation_images=len(whole.validation.images),
         steps=whole.total_steps,
+        steps_per_operation=whole.steps_per_operation,
         architecture_steps=whole.architecture_steps,
         inner_steps=whole.inner_steps,
         batch_size=batch_size,

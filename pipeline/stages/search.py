@@ -27,6 +27,8 @@ from pipeline.stages import stage_named
 from pipeline.stages.context import Context
 from pipeline.stages.tables import TargetTable, open_target_table, skeletons_of
 
+_FEW_STEPS = 1000  # of an operation; fewer chose worse than chance on NAS-Bench-201 (RESULTS.md)
+
 
 def run(context: Context) -> None:
     """Write the architecture parameters and the supernet's weights; all ranks of a launcher search, one writes."""
@@ -35,12 +37,23 @@ def run(context: Context) -> None:
     with joined(context.device) as device:
         search = Search(config.search, config.compute, context.data, context.search_skeleton, constraint, device)
         search.require_steps()
+        _warn_of_short_search(search.steps_per_operation)
         files = SearchFiles(
             context.run.checkpoints("search"), _working_history(context), context.run.tensorboard("search")
         )
         result = run_search(search, files, _identity(context, constraint), config.search.checkpoint_s)
         if is_writer():
             _write(context, search, constraint, result)
+
+
+def _warn_of_short_search(steps: int) -> None:
+    """Say when operations are judged that have hardly been trained."""
+    if steps < _FEW_STEPS:
+        say(
+            f"a short search: each operation takes part in about {steps:,} weight steps, and what it finds may be no "
+            "better than chance (on NAS-Bench-201 800 were too few, 6,000 were enough); more [search] epochs help, and "
+            "`pipeline compare` tells what came of it"
+        )
 
 
 def preview(context: Context) -> None:

@@ -50,7 +50,7 @@ class Machine:
         images = SimpleNamespace(images=range(640))
         search = SimpleNamespace(
             advance=advance, state=state, train=images, validation=images, total_steps=STEPS, inner_steps=T,
-            architecture_steps=ARCHITECTURE_STEPS, warmup_epochs=3, judged_at_once=5,
+            architecture_steps=ARCHITECTURE_STEPS, warmup_epochs=3, judged_at_once=5, steps_per_operation=STEPS // 7,
             config=SearchConfig(judged_networks=5),
         )  # fmt: skip
         return search
@@ -136,3 +136,6 @@ def test_size_of_a_search(tmp_path: Path) -> None:
     assert (found.steps, found.inner_steps) == (whole.total_steps, whole.inner_steps)
     assert found.weights == sum(p.numel() for p in whole.state.supernet.parameters())
     assert found.architecture_steps == whole.architecture_steps and found.eta_s > 0
+    assert found.steps_per_operation == whole.total_steps  # a mixture trains all operations at once
+    operations = len(whole.state.supernet.space.kinds[0].operations) - 1  # `none` is not trained
+    assert make_search(tmp_path, paths="fair").steps_per_operation == whole.total_steps // operations
