@@ -36,6 +36,13 @@ class TrainingBudget(NamedTuple):
     minutes: float
     at_most: int
 
+    def describe_excess(self, seconds_each: float) -> str:
+        """What to say where the fewest trainings that tell anything take longer than was asked for."""
+        least = FEWEST_TRIALS * seconds_each / 60
+        if least <= 1.5 * self.minutes:
+            return ""
+        return f": about {least:.0f} minutes, more than the {self.minutes:g} asked for, as fewer tell nothing"
+
     def trials(self, seconds_each: float) -> int:
         return max(FEWEST_TRIALS, min(self.at_most, round(60 * self.minutes / max(seconds_each, 1e-9))))
 
@@ -101,7 +108,9 @@ def gather_evidence(pool: Pool, sources: Sources, ledger: Ledger, budget: Traini
             bar.update(task, advance=1, note=note)
 
         ledger.try_out(pool.networks[:1], report)
-        planned = budget.trials(float(ledger.entries[0]["seconds"]))
+        seconds = float(ledger.entries[0]["seconds"])
+        planned = budget.trials(seconds)
+        say(f"{planned} short trainings of about {seconds:.0f} s each{budget.describe_excess(seconds)}")
         bar.update(task, total=planned)
         ledger.try_out(spread_out(pool.networks, max(FEWEST_TRIALS // 2, round(_FIRST_SHARE * planned)))[1:], report)
         while True:

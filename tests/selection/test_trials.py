@@ -143,3 +143,8 @@ def test_idle_sources_are_not_asked() -> None:
     assert sources.without(["a", "b"]).figures(cell) == [0.0, 0.0, 3.0]
     assert len(asked) == 1
     assert sources.without(["a"]).figures(cell) == [1.0, 2.0, 3.0]
+
+
+def test_minutes_that_are_too_few_for_the_fewest_trainings_are_said() -> None:
+    assert TrainingBudget(5.0, 100).describe_excess(30.0) == ""
+    assert "about 8 minutes, more than the 1 asked for" in TrainingBudget(1.0, 100).describe_excess(60.0)
