@@ -55,7 +55,8 @@ def take_budget(run: RunDir, budget_ms: float) -> RunDir:
     own = replace(run, budget=budget_name(budget_ms))
     if own.certificate.is_file():
         return own
-    chosen = sorted(folder.name.removesuffix("ms") for folder in budget_folders(run.genotype.parent))
+    kept = (one for one in budget_folders(run.genotype.parent) if (one / run.certificate.name).is_file())
+    chosen = sorted((one.name.removesuffix("ms") for one in kept), key=float)
     there = f" (there are {', '.join(chosen)} ms)" if chosen else ""
     raise UserError(
         f"no network was chosen for {budget_ms:g} ms{there}; `pipeline {run.call('discretize')} --budget-ms "

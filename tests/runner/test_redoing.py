@@ -214,7 +214,7 @@ def test_a_budget_takes_its_own_network_beside_the_others(tmp_path: Path) -> Non
     assert own.record("retrain").parent == own.checkpoints("retrain").parent == own.weights.parent
     assert own.exports == tmp_path / "exports" / "one-5ms" and own.alphas == run.alphas
     assert own.call("retrain") == "retrain --run one --budget-ms 5" and own.call("search") == "search --run one"
-    with pytest.raises(UserError, match=r"no network was chosen for 7 ms \(there are 10, 20, 5 ms\)"):
+    with pytest.raises(UserError, match=r"no network was chosen for 7 ms \(there are 5, 10, 20 ms\)"):
         take_budget(run, 7.0)
     (tmp_path / "pipeline.toml").write_text("")
     assert open_run(tmp_path / "pipeline.toml", "one", {}, 10.0).run.budget == "10ms"
