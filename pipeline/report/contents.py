@@ -1,7 +1,7 @@
 """What a run has to show: every file it left, read with care; what is damaged is said and the rest shown."""
 
 import difflib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ from pipeline.artifacts.model_card import ModelCard
 from pipeline.artifacts.network import ChosenNetwork
 from pipeline.artifacts.part_times import PartTimes
 from pipeline.artifacts.selection import Selection
+from pipeline.artifacts.stage_record import trained_another
 from pipeline.artifacts.suspects import Suspects
 from pipeline.config import Config
 from pipeline.config_file import read_config
@@ -175,7 +176,7 @@ def read_contents(run: RunDir, config_path: Path) -> Contents:
     certificate = reader.read(Certificate, run.certificate)
     table_path = _table_path(run, config, certificate)
     environment = reader.json(run.environment)
-    return Contents(
+    contents = Contents(
         run=run,
         config=config,
         environment=environment if isinstance(environment, dict) else {},
@@ -197,6 +198,19 @@ def read_contents(run: RunDir, config_path: Path) -> Contents:
         comparison=reader.read(Comparison, run.comparison),
         part_times=reader.read(PartTimes, run.part_times),
         notes=tuple(reader.notes),
+    )
+    return _without_older_choice(contents) if trained_another(run) else contents
+
+
+def _without_older_choice(contents: Contents) -> Contents:
+    """What is known of the network that is chosen now, without what was trained before it was."""
+    flag = contents.run.flag
+    note = (
+        "the network that was trained and exported is an older choice than the one shown here: "
+        f"`pipeline retrain{flag}` and `pipeline export{flag}` bring both up to date"
+    )
+    return replace(
+        contents, training=Scan(), metrics=None, mistakes=None, suspects=None, card=None, notes=(*contents.notes, note)
     )
 
 

@@ -11,6 +11,7 @@ from pipeline.artifacts.artifact import Typed
 from pipeline.artifacts.certificate import Certificate
 from pipeline.artifacts.metrics import Metrics
 from pipeline.artifacts.model_card import ModelCard
+from pipeline.artifacts.stage_record import trained_another
 from pipeline.config_file import read_config
 from pipeline.console import print_result, say, show
 from pipeline.errors import UserError
@@ -42,6 +43,7 @@ def _describe(run: RunDir) -> dict[str, Any]:
         "run": run.name,
         **_settings(run),
         "state": _state(run, bool(certificate), bool(metrics), bool(card), bool(damaged)),
+        "outdated": trained_another(run),
         **({} if told is None else {"budget_ms": told.budget_ms}),
         "percentile": None if told is None else told.percentile,
         "test_accuracy": None if metrics is None else metrics.test_accuracy,
@@ -100,7 +102,9 @@ def print_runs(records: list[dict[str, Any]], as_json: bool) -> None:
             record["run"],
             record["space"] or "–",
             "–" if record["budget_ms"] is None else f"{record['budget_ms']:g} ms",
-            record["state"] + (", running" if record["running"] else ""),
+            record["state"]
+            + (", an older choice" if record["outdated"] else "")
+            + (", running" if record["running"] else ""),
             "–" if accuracy is None else f"{accuracy:.2%}",
             "–" if ms is None else f"{ms:.3g} ms (p{record['percentile']})",
             record["report"] or "–",

@@ -33,7 +33,7 @@ from pipeline.stages.teacher_judgement import judge
 from pipeline.stages.teachers import open_teacher
 from pipeline.training.job import Job, Outcome
 from pipeline.training.loop import train
-from pipeline.training.measures import Measures, measure, predict
+from pipeline.training.measures import Measures, describe_chance, measure, predict
 from pipeline.training.mistakes import find_mistakes
 from pipeline.training.preview import preview_training
 from pipeline.training.step import model_of, seed_all
@@ -201,7 +201,8 @@ def _finish(context: Context, training: Training, outcome: Outcome) -> None:
     measures = measure(answers)
     context.write(find_mistakes(answers, data.test, data.labels))
     context.write(trained)
-    context.write(_describe(context, training, outcome, measures))
+    metrics = _describe(context, training, outcome, measures)
+    context.write(metrics)
     last = run.weights.with_name("last.safetensors")
     if outcome.kind == "last":
         last.unlink(missing_ok=True)
@@ -217,6 +218,8 @@ def _finish(context: Context, training: Training, outcome: Outcome) -> None:
         f"test accuracy {measures.top1:.2%} (top-5 {measures.top5:.2%}, calibration error "
         f"{measures.calibration_error:.1%}) on {measures.images} images"
     )
+    if doubt := describe_chance(metrics):
+        say(doubt)
 
 
 def _finish_audit(context: Context, training: Training, outcome: Outcome) -> None:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from pipeline.artifacts.metrics import Metrics
 from pipeline.data import ImageSet, batches
 from pipeline.data.normalization import Normalization
 
@@ -115,6 +116,17 @@ def wilson_interval(share: float, count: int) -> ShareInterval:
     centre = (share + squared / 2) / (1 + squared)
     half = _Z / (1 + squared) * (share * (1 - share) / count + squared / (4 * count)) ** 0.5
     return ShareInterval(max(centre - half, 0.0), min(centre + half, 1.0))
+
+
+def describe_chance(metrics: Metrics) -> str:
+    """A sentence where the network may be no better than answering always the most frequent class."""
+    share = metrics.largest_class_share
+    if wilson_interval(metrics.test_accuracy, metrics.test_images).low > share:
+        return ""
+    return (
+        f"no better than chance: answering always the most frequent class is right on {share:.0%} of the test images; "
+        "train for more epochs, or look at the data with `pipeline check`"
+    )
 
 
 def _calibrate(confidence: Tensor, right: Tensor) -> tuple[Bin, ...]:

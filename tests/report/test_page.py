@@ -10,10 +10,12 @@ import pytest
 from pipeline.artifacts.metrics import Metrics, TeacherFigures
 from pipeline.artifacts.network import ChosenNetwork
 from pipeline.artifacts.part_times import PartTimes
+from pipeline.artifacts.stage_record import StageRecord
 from pipeline.errors import UserError
 from pipeline.report.contents import read_contents
 from pipeline.report.page import render_page, write_report
-from pipeline.rundir import RunDir, write_text
+from pipeline.report.runs import describe_runs
+from pipeline.rundir import RunDir, sha256_of, write_text
 from pipeline.space.genotype import genotype_from_record
 from pipeline.space.skeleton import Skeleton
 from tests.report.made_run import NETWORK, made_run
@@ -73,6 +75,34 @@ def test_a_finished_run_has_every_section_in_order_and_says_the_answer(tmp_path:
     assert "deployed: epoch 5" in text, "the best epoch on images kept aside, not the last"
     assert run.exported_report.read_text(encoding="utf-8") == page
     assert page_of(run) == page, "the same contents give the same page"
+
+
+def test_a_page_never_shows_an_older_training_as_that_of_the_present_choice(tmp_path: Path) -> None:
+    run = made_run(tmp_path)
+    trained = StageRecord(
+        stage="retrain", finished="", settings={}, outputs={}, inputs={"genotype": sha256_of(run.genotype)}
+    )
+    trained.write(run.record("retrain"))
+    kept = write_report(run, tmp_path / "pipeline.toml").read_text(encoding="utf-8")
+    assert "older choice" not in kept and not describe_runs(tmp_path)[0]["outdated"]
+    trained.model_copy(update={"inputs": {"genotype": "0" * 64}}).write(run.record("retrain"))
+    text = "".join(Parsed(write_report(run, tmp_path / "pipeline.toml").read_text(encoding="utf-8")).text)
+    assert "an older choice than the one shown here" in text and "clauses kept" not in text
+    assert "The one look at" not in text and "before training" in text and "Next: pipeline retrain" in text
+    assert run.exported_report.read_text(encoding="utf-8") == kept, "beside the model stays the page about it"
+    assert describe_runs(tmp_path)[0]["outdated"]
+
+
+def test_a_network_no_better_than_chance_is_called_so(tmp_path: Path) -> None:
+    run = made_run(tmp_path)
+    assert "no better than chance" not in page_of(run)
+    metrics = Metrics.read(run.metrics)
+    share = metrics.largest_class_share
+    metrics.model_copy(update={"test_accuracy": share}).write(run.metrics)
+    assert (
+        f"But it is no better than chance: answering always the most frequent class is right on {share:.0%}"
+        in "".join(Parsed(page_of(run)).text)
+    )
 
 
 def test_a_teacher_and_where_weights_started_are_named_with_their_measure(tmp_path: Path) -> None:

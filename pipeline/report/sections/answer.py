@@ -13,7 +13,7 @@ from pipeline.report.layout import Fact, facts, figure, folded, section, table
 from pipeline.report.markup import Child, link, tag
 from pipeline.report.pictures.selection import draw_gauge
 from pipeline.space.plan import count_macs, count_params
-from pipeline.training.measures import wilson_interval
+from pipeline.training.measures import describe_chance, wilson_interval
 
 
 class _Latency(NamedTuple):
@@ -47,6 +47,7 @@ def make_answer(contents: Contents) -> Element:
         "The answer",
         _verdict(latency),
         tag("p", _doubts(latency, contents.certificate), class_="doubt"),
+        None if contents.metrics is None else tag("p", _chance(contents.metrics), class_="verdict bad"),
         figure(gauge, caption, source),
         facts(_facts(contents, latency)),
         tag("p", tag("strong", "Is it worth it? "), _describe_rivals(contents)),
@@ -90,6 +91,11 @@ def _doubts(latency: _Latency, certificate: Certificate | None) -> str:
     if certificate is not None and certificate.table_differences:
         doubts.append(f"the latency table is of another machine ({'; '.join(certificate.table_differences)})")
     return f"Provisional: {'; '.join(doubts)}." if doubts else ""
+
+
+def _chance(metrics: Metrics) -> str:
+    doubt = describe_chance(metrics)
+    return f"But it is {doubt}." if doubt else ""
 
 
 def _facts(contents: Contents, latency: _Latency) -> list[Fact]:
