@@ -21,8 +21,8 @@ from pipeline.space.skeleton import Skeleton
 # Noisier than this, a figure is provisional: it holds only until a better one is made.
 FIRM_NOISE_FLOOR = 0.05
 P50_MEANS = (
-    "p50 is the median of undisturbed calls, which repeats from day to day; raw_p50 is the median of all calls as they "
-    "came, and what a loop of your own shows while other work shares the machine"
+    "p50 is the median of undisturbed calls, which other work on the machine moves least; raw_p50 is the median of all "
+    "calls as they came, and what a loop of your own shows while other work shares the machine"
 )
 _PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)
 # Rounds over those of the effort until a tail is known, and calls that must lie beyond its percentile.

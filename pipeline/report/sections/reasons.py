@@ -34,7 +34,7 @@ def _explain(selection: Selection | None) -> Element:
     fitting = sum(candidate.verdict != "over budget" for candidate in selection.candidates)
     argmax, percentile = selection.argmax, int(selection.limits["percentile"])
     classic = "would fit too" if argmax.within_limits else "does not fit"
-    judged = "by the sources below, each with the weight it earned" if selection.evidence else "by the search's alpha"
+    judged = "by the sources below, each with the weight it earned" if selection.evidence else "by the search"
     return tag(
         "p",
         f"{len(selection.candidates)} networks were tried at p{percentile}, {fitting} of them fit, and this one was "
@@ -45,7 +45,7 @@ def _explain(selection: Selection | None) -> Element:
 
 def _evidence(contents: Contents, selection: Selection) -> list[Child]:
     if not selection.evidence:
-        return [tag("p", "No short trainings were made: the search's alpha decided alone.")]
+        return [tag("p", "No short trainings were made: the search decided alone.")]
     rows = [
         [
             row.source,
@@ -56,10 +56,11 @@ def _evidence(contents: Contents, selection: Selection) -> list[Child]:
         for row in selection.evidence
     ]
     last = selection.evidence[-1]
+    found = f"Together they rank networks left out with τ {last.tau:+.2f} (95 % {last.low:+.2f} … {last.high:+.2f})"
     verdict = (
-        "Together they say no more than chance about networks left out, so that the search's alpha decided."
-        if last.tau <= 0
-        else f"Together they rank networks left out with τ {last.tau:+.2f}."
+        f"{found}, which chance may explain: this choice rests on what the search has judged."
+        if last.low <= 0
+        else f"{found}."
     )
     words = (
         "How well each source of judgement ranked short trainings on this data (Kendall's τ: 0 is chance, 1 perfect)."
