@@ -85,6 +85,14 @@ def _check_made(context: Context, kind: type[Artifact], maker: Stage) -> str:
     return found
 
 
+def require_places(context: Context, stage: Stage) -> None:
+    """Refuse, before hours of work, a folder that stands where the stage's record or the run's own files will be."""
+    run = context.run
+    for path in (run.record(stage.name), run.config, run.environment, run.splits):
+        if path.is_dir():
+            raise UserError(f"{path} is a folder, where a file is to be written: move it away")
+
+
 def hash_outputs(context: Context, stage: Stage) -> dict[str, str | None]:
     """The hashes of what the stage left."""
     hashes = {kind: hash_of(context, kind) for kind in stage.writes}

@@ -19,7 +19,7 @@ from pipeline.config_file import render_config
 from pipeline.console import is_follower, launched_processes, say
 from pipeline.errors import UserError
 from pipeline.rundir import budget_folders, write_json, write_text
-from pipeline.runner.artifacts import check_inputs, hash_of, hash_outputs, read_record
+from pipeline.runner.artifacts import check_inputs, hash_of, hash_outputs, read_record, require_places
 from pipeline.runner.environment import describe_environment
 from pipeline.runner.explaining import explained
 from pipeline.runner.log import logged
@@ -154,6 +154,7 @@ def _run_locked(context: Context, stage: Stage, work: Work, force: bool = False,
     Damaged images are found before hours of work; a stage that needs none asks for them only with `with_images`.
     """
     inputs, start = check_inputs(context, stage), time.monotonic()
+    require_places(context, stage)
     with_images = with_images or Images in stage.reads or not context.config.data.classes
     if with_images:
         context.data.pool.images.prepare()

@@ -83,6 +83,18 @@ def test_a_second_run_does_nothing_and_says_why(
     assert capsys.readouterr().err.count("up to date") == 2
 
 
+@pytest.mark.parametrize("name", ["record", "config", "environment", "splits"])
+def test_a_folder_in_the_place_of_a_file_is_refused_before_anything_runs(
+    calls: Calls, tmp_path: Path, name: str
+) -> None:
+    own = context(tmp_path).run
+    place = own.record("search") if name == "record" else getattr(own, name)
+    place.mkdir(parents=True)
+    with pytest.raises(UserError, match="is a folder, where a file is to be written"):
+        run_all(context(tmp_path))
+    assert calls == []
+
+
 def test_a_changed_setting_runs_its_stage_and_what_reads_its_output(
     calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
