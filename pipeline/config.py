@@ -75,7 +75,7 @@ class ComputeConfig(Section):
     device: str = "auto"
     """auto (CUDA if there), cpu, cuda or cuda:N."""
     threads: ThreadsOrZero = 0
-    """CPU threads for searching and training; 0 takes all cores. Resuming needs the same number for the same bits."""
+    """CPU threads for searching and training; 0: OMP_NUM_THREADS, or all cores. Same bits need the same number."""
     seed: Seed = 0
     """Seed of everything random."""
     workers: Annotated[ThreadsOrZero, WITHOUT_EFFECT] = 0

@@ -1,7 +1,7 @@
-"""How torch's idle threads wait, which must be settled before torch is imported.
+"""What the environment says of torch's threads: how many, and how idle ones wait.
 
-By default they spin. Alone on two cores that makes a search step of the demo 1.6 times faster; beside another process
-that computes, it makes it 3 times slower (benchmarks/RESULTS.md).
+The second must be settled before torch is imported. By default they spin. Alone on two cores that makes a search step
+of the demo 1.6 times faster; beside another process that computes, it makes it 3 times slower (benchmarks/RESULTS.md).
 """
 
 import os
@@ -16,6 +16,12 @@ def settle_waiting(load: Path = _LOAD) -> None:
     """Let idle threads sleep if other processes compute; what the user has set in OMP_WAIT_POLICY stays."""
     if _others_run(load):
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+
+def threads_of_environment() -> int:
+    """OMP_NUM_THREADS (of several levels the first), which torchrun sets too; 0 where it says nothing."""
+    first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    return int(first) if first.isdecimal() else 0
 
 
 def _others_run(load: Path) -> bool:

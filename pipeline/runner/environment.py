@@ -6,6 +6,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from pipeline.fingerprint import processor_name
+from pipeline.openmp import threads_of_environment
 from pipeline.stages.context import Context
 
 _PACKAGES = ("torch", "torchvision", "timm", "onnx", "onnxruntime", "onnxruntime-gpu", "onnxscript", "numpy", "scipy")
@@ -19,7 +20,7 @@ def describe_environment(context: Context) -> dict[str, Any]:
         "system": f"{platform.system()} {platform.machine()}",
         "cpu": processor_name(),
         "cores": os.cpu_count(),
-        "threads": compute.threads or os.cpu_count(),
+        "threads": compute.threads or threads_of_environment() or os.cpu_count(),
         "device": str(context.device),
         "seed": compute.seed,
         "memory_format": "channels_last" if compute.channels_last else "contiguous",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pipeline.artifacts.artifact import Typed
 from pipeline.config import Config
 from pipeline.errors import UserError
+from pipeline.openmp import threads_of_environment
 from pipeline.rundir import RunDir, expand_home
 
 if TYPE_CHECKING:
@@ -85,11 +86,11 @@ class Context:
         """Where we compute, with the threads that the configuration asks for."""
         import torch
 
-        cores, threads = os.cpu_count() or 1, self.config.compute.threads
+        cores, threads = os.cpu_count() or 1, self.config.compute.threads or threads_of_environment()
         if threads > _THREADS_PER_CORE * cores:
             raise UserError(
-                f"[compute] threads = {threads}, but this machine has {cores} cores, and so many threads only wait for "
-                "each other; lower it, or set 0 for all cores"
+                f"[compute] threads (or OMP_NUM_THREADS, where it is 0) is {threads}, but this machine has {cores} "
+                "cores, and so many threads only wait for each other; lower it"
             )
         torch.set_num_threads(threads or cores)
         name = self.config.compute.device
