@@ -61,9 +61,11 @@ class Interruption:
         if not self.requested:
             signal.setitimer(signal.ITIMER_REAL, _PATIENCE_S)
         self.requested = True
-        os.write(_STDERR, "\nstopping after this step …\n".encode())  # safe in a handler, whatever else is printing
+        words = f"\nstopping: this step has {_PATIENCE_S:g} s to end …\n"
+        os.write(_STDERR, words.encode())  # safe in a handler, whatever else is printing
 
     def _lose_patience(self, number: int, frame: FrameType | None) -> None:
         raise Interrupted(
-            "interrupted in the middle of a long step; run the same command to go on from the last checkpoint"
+            f"interrupted in a step of more than {_PATIENCE_S:g} s: all since the last checkpoint is lost, the "
+            "rest is saved; run the same command to go on from there"
         )

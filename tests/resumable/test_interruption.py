@@ -33,7 +33,7 @@ def test_a_second_interrupt_stops_at_once() -> None:
 
 def test_a_loop_that_does_not_stop_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_PATIENCE_S", 0.01)
-    with pytest.raises(Interrupted, match="from the last checkpoint"), Interruption():
+    with pytest.raises(Interrupted, match="all since the last checkpoint is lost"), Interruption():
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(60)
 
