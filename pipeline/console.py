@@ -151,8 +151,11 @@ class Bar(Progress):
         say(f"{task.description} {task.completed:g}/{task.total:g}, ETA {left}, {task.fields['note']}")
 
 
-def progress_bar() -> Bar:
-    """A bar with count, elapsed time and ETA; `note` is a text that callers may update and that yields first."""
+def progress_bar(transient: bool = False) -> Bar:
+    """A bar with count, elapsed time and ETA; `note` is a text that callers may update and that yields first.
+
+    A `transient` one leaves no line behind: for what is done many times over, and reported by whoever asked for it.
+    """
     note = Column(no_wrap=True, overflow="ellipsis", ratio=1)
     return Bar(
         TextColumn("{task.description}", table_column=Column(no_wrap=True)),
@@ -164,5 +167,6 @@ def progress_bar() -> Bar:
         TextColumn("{task.fields[note]}", table_column=note),
         console=console,
         expand=True,
+        transient=transient,
         disable=is_follower(),
     )

@@ -85,6 +85,10 @@ class Metrics(Document):
     teacher: TeacherFigures | None = None
     start: str = "random"
 
+    def describe_top5(self) -> str:
+        """In brackets after the accuracy; nothing where so few classes make it 100 % whatever is answered."""
+        return f" (top-5 {self.test_top5:.2%})" if len(self.per_class) > 5 else ""
+
     @property
     def largest_class_share(self) -> float:
         """What answering always the same reaches on the test images."""

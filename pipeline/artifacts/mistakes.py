@@ -11,9 +11,10 @@ _Base64 = Annotated[str, Field(pattern="^[A-Za-z0-9+/]+=*$", max_length=200_000)
 
 
 class Mistake(Part):
-    """One test image (its number in the data), its class, the network's answer and how sure it is of that."""
+    """One test image (its number, and its file if it has one), its class, the network's answer and how sure it is."""
 
     image: Count
+    file: str | None = None
     truth: str
     answer: str
     confidence: Share

@@ -61,7 +61,7 @@ class TargetMachine:
         """
         journal, named = Journal() if journal is None else journal, {str(i): model for i, model in enumerate(models)}
         found: list[Measured] = []
-        with progress_bar() as bar:
+        with progress_bar(transient=True) as bar:
             task = bar.add_task("timing on the target", total=100, note="")
             for longer in _LONGER:
                 effort = replace(self.effort, rounds=longer * rounds_for(self.effort, self.percentiles))

@@ -6,7 +6,7 @@ from rich.table import Table
 from pipeline.artifacts.comparison import Comparison
 from pipeline.console import print_result, say, show
 
-_HEADINGS = ("network", "width", "parameters", "M MACs", "ms", "training s", "accuracy", "over seeds")
+_HEADINGS = ("network", "width", "params", "M MACs", "ms", "train s", "accuracy", "over seeds")
 
 
 def print_comparison(found: Comparison, as_json: bool) -> None:
@@ -17,7 +17,8 @@ def print_comparison(found: Comparison, as_json: bool) -> None:
     title = f"{found.epochs} epochs, {len(found.seeds)} seeds, p{found.percentile} in the same rounds"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for heading in _HEADINGS:
-        table.add_column(heading, justify="left" if heading == "network" else "right", overflow="fold")
+        name = heading == "network"
+        table.add_column(heading, justify="left" if name else "right", overflow="fold", no_wrap=not name)
     for one in found.entrants:
         table.add_row(
             one.name,
@@ -27,7 +28,7 @@ def print_comparison(found: Comparison, as_json: bool) -> None:
             f"{one.measured_ms:.3f}",
             f"{one.training_s:.0f}",
             f"{sum(one.accuracies) / len(one.accuracies):.2%}",
-            f"{min(one.accuracies):.2%} … {max(one.accuracies):.2%}",
+            f"{min(one.accuracies):.1%} … {max(one.accuracies):.1%}",
         )
     for missed in found.unmatched:
         table.add_row(missed.name, f"{missed.width:.2f}", "", "", f"{missed.measured_ms:.3f}", "", "left out", "")

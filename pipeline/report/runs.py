@@ -18,7 +18,7 @@ from pipeline.errors import UserError
 from pipeline.report.contents import run_names
 from pipeline.rundir import RunDir
 
-_HEADINGS = ("run", "space", "budget", "state", "accuracy", "measured", "report")
+_HEADINGS = ("run", "space", "budget", "state", "accuracy", "measured")
 
 
 def describe_runs(project: Path) -> list[dict[str, Any]]:
@@ -95,7 +95,7 @@ def print_runs(records: list[dict[str, Any]], as_json: bool) -> None:
         return
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for heading in _HEADINGS:
-        table.add_column(heading, overflow="fold")
+        table.add_column(heading, overflow="fold", no_wrap=heading not in ("run", "state"))
     for record in records:
         accuracy, ms = record["test_accuracy"], record["measured_ms"]
         table.add_row(
@@ -107,9 +107,11 @@ def print_runs(records: list[dict[str, Any]], as_json: bool) -> None:
             + (", running" if record["running"] else ""),
             "–" if accuracy is None else f"{accuracy:.2%}",
             "–" if ms is None else f"{ms:.3g} ms (p{record['percentile']})",
-            record["report"] or "–",
         )
     show(table)
+    pages = [record["report"] for record in records if record["report"]]
+    if pages:
+        say(f"pages: {', '.join(pages)}")
     for record in records:
         for sentence in record["damaged"]:
             say(sentence)

@@ -215,8 +215,8 @@ def _finish(context: Context, training: Training, outcome: Outcome) -> None:
     else:
         write_learned(context, outcome.learned)
     say(
-        f"test accuracy {measures.top1:.2%} (top-5 {measures.top5:.2%}, calibration error "
-        f"{measures.calibration_error:.1%}) on {measures.images} images"
+        f"test accuracy {measures.top1:.2%}{metrics.describe_top5()} on {measures.images} images, calibration error "
+        f"{measures.calibration_error:.1%}"
     )
     if doubt := describe_chance(metrics):
         say(doubt)

@@ -24,6 +24,7 @@ def find_mistakes(predictions: Predictions, images: ImageSet, labels: Sequence[s
     shown = [
         Mistake(
             image=int(images.indices[position]),
+            file=images.images.name(int(images.indices[position])),
             truth=labels[int(predictions.labels[position])],
             answer=labels[int(answers[position])],
             confidence=float(confidence[position]),

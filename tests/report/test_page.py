@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from pipeline.artifacts.metrics import Metrics, TeacherFigures
+from pipeline.artifacts.mistakes import Mistakes
 from pipeline.artifacts.network import ChosenNetwork
 from pipeline.artifacts.part_times import PartTimes
+from pipeline.artifacts.selection import Selection
 from pipeline.artifacts.stage_record import StageRecord
 from pipeline.errors import UserError
 from pipeline.report.contents import read_contents
@@ -72,6 +74,7 @@ def test_a_finished_run_has_every_section_in_order_and_says_the_answer(tmp_path:
     text = "".join(parsed.text)
     assert "It fits: 0.9 ms of 1 ms (p50), 10% to spare." in text
     assert "ours is ahead" in text and "resnet18 was left out: the nearest it comes is 3 ms" in text
+    assert "p50 / p95 / p99" in text and "5 % of calls take longer than p95" in text
     assert "deployed: epoch 5" in text, "the best epoch on images kept aside, not the last"
     assert run.exported_report.read_text(encoding="utf-8") == page
     assert page_of(run) == page, "the same contents give the same page"
@@ -103,6 +106,27 @@ def test_a_network_no_better_than_chance_is_called_so(tmp_path: Path) -> None:
         f"But it is no better than chance: answering always the most frequent class is right on {share:.0%}"
         in "".join(Parsed(page_of(run)).text)
     )
+
+
+def test_the_surest_mistakes_are_named_by_file_and_few_classes_have_no_top_5(tmp_path: Path) -> None:
+    run = made_run(tmp_path)
+    mistakes, metrics = Mistakes.read(run.mistakes), Metrics.read(run.metrics)
+    assert f"image {mistakes.shown[0].image}" in "".join(Parsed(page_of(run)).text)
+    named = mistakes.shown[0].model_copy(update={"file": "/home/me/photos/test/cats/<b>.jpg"})
+    mistakes.model_copy(update={"shown": [named]}).write(run.mistakes)
+    text = "".join(Parsed(page_of(run)).text)
+    assert "cats/<b>.jpg" in text and "/home/me" not in text, "a page is shown to others"
+    assert "top-5" not in text
+    six = metrics.model_copy(update={"per_class": [metrics.per_class[0]] * 6})
+    assert six.describe_top5() == f" (top-5 {metrics.test_top5:.2%})"
+
+
+def test_one_network_is_not_several(tmp_path: Path) -> None:
+    run = made_run(tmp_path)
+    selection = Selection.read(run.selection)
+    chosen = [one for one in selection.candidates if one.verdict == "chosen"][:1]
+    selection.model_copy(update={"candidates": chosen}).write(run.selection)
+    assert "One network was tried at p50 and fits, and this one" in "".join(Parsed(page_of(run)).text)
 
 
 def test_a_teacher_and_where_weights_started_are_named_with_their_measure(tmp_path: Path) -> None:

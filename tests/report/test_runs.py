@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.console import console
 from pipeline.report.comparison import print_comparison
+from pipeline.report.page import write_report
 from pipeline.report.runs import describe_runs, print_runs
 from pipeline.rundir import RunDir
 from tests.artifacts.made import made_comparison
@@ -37,6 +39,29 @@ def test_the_list_is_one_json_object_or_a_table(tmp_path: Path, capsys: pytest.C
     print_runs(describe_runs(tmp_path), as_json=False)
     shown = capsys.readouterr()
     assert shown.out == "" and "exported" in shown.err and "0.9 ms" in shown.err
+    assert "pages: " not in shown.err, "there is none yet"
+
+
+@pytest.mark.parametrize("what", ["runs", "comparison"])
+def test_no_figure_is_broken_over_lines_in_a_narrow_terminal(
+    tmp_path: Path, what: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console, "width", 80)
+    if what == "runs":
+        run = made_run(tmp_path)
+        write_report(run, tmp_path / "pipeline.toml")
+        print_runs(describe_runs(tmp_path), as_json=False)
+        wanted = ["nasbench201", "1 ms", "90.00%", "0.9 ms (p50)", "runs/demo/report.html"]
+    else:
+        found = made_comparison()
+        ours = found.entrants[0].model_copy(
+            update={"name": "mobilenetv4_conv_small", "width": 0.35, "params": 1_234_567, "macs": 123_450_000}
+        )
+        print_comparison(found.model_copy(update={"entrants": [ours, *found.entrants[1:]]}), as_json=False)
+        wanted = ["1,234,567", "123.45", "0.35", "92.50%", f"{max(ours.accuracies):.1%}"]
+    shown = capsys.readouterr().err
+    assert all(figure in shown for figure in wanted), shown
+    assert all(len(line.rstrip()) <= 80 for line in shown.splitlines() if not line.startswith("pages"))
 
 
 def test_a_comparison_is_one_json_object_or_a_table(capsys: pytest.CaptureFixture[str]) -> None:

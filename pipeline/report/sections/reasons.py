@@ -37,10 +37,16 @@ def _explain(selection: Selection | None) -> Element:
     judged = "by the sources below, each with the weight it earned" if selection.evidence else "by the search"
     return tag(
         "p",
-        f"{len(selection.candidates)} networks were tried at p{percentile}, {fitting} of them fit, and this one was "
-        f"judged the best of those {judged}. The classic argmax of the search is predicted to take "
+        f"{_count_tried(len(selection.candidates), fitting, percentile)}, and this one was judged the best of those "
+        f"{judged}. The classic argmax of the search is predicted to take "
         f"{argmax.predicted_ms:.3g} ms and {classic}.",
     )
+
+
+def _count_tried(tried: int, fitting: int, percentile: int) -> str:
+    if tried == 1:
+        return f"One network was tried at p{percentile} and fits"
+    return f"{tried} networks were tried at p{percentile}, {fitting} of them fit"
 
 
 def _evidence(contents: Contents, selection: Selection) -> list[Child]:

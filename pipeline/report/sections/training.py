@@ -1,6 +1,7 @@
 """Training: curves, what is confused, whether to believe the confidence, and the surest mistakes."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element
 
@@ -66,7 +67,7 @@ def _describe(metrics: Metrics | None) -> str:
     return (
         f"{metrics.epochs} epochs on {metrics.train_images:,} images in {metrics.precision}; deployed weights: "
         f"{metrics.weights}. The one look at {metrics.test_images:,} test images found {metrics.test_accuracy:.2%} "
-        f"right (top-5 {metrics.test_top5:.2%}), a loss of {metrics.test_loss:.3f} and a calibration error of "
+        f"right{metrics.describe_top5()}, a loss of {metrics.test_loss:.3f} and a calibration error of "
         f"{metrics.calibration_error:.1%}."
     )
 
@@ -142,7 +143,8 @@ def _mistakes(contents: Contents, mistakes: Mistakes) -> list[Child]:
             tag("bdi", one.truth),
             " taken for ",
             tag("bdi", one.answer),
-            f" ({one.confidence:.0%}), image {one.image}",
+            f" ({one.confidence:.0%}), ",
+            f"image {one.image}" if one.file is None else tag("bdi", "/".join(Path(one.file).parts[-2:])),
         )
         for one in mistakes.shown
     ]
