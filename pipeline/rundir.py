@@ -202,6 +202,12 @@ def budget_folders(folder: Path) -> set[Path]:
     return {one for one in folder.glob("*ms") if any((one / f"{name}.json").is_file() for name in _DECISIONS)}
 
 
+def refused_budgets(run: RunDir) -> list[float]:
+    """Those of several budgets that no network keeps, in rising order."""
+    refused = (one for one in budget_folders(run.genotype.parent) if not (one / run.genotype.name).is_file())
+    return sorted(float(one.name.removesuffix("ms")) for one in refused)
+
+
 @contextmanager
 def writing(path: Path) -> Iterator[Path]:
     """A temporary path beside `path` that takes its place, synced to disk, when the block ends without an error."""

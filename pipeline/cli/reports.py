@@ -50,12 +50,13 @@ def compare(
     """Train other networks of the same latency alike, and say who wins."""
     from pipeline.report.comparison import print_comparison
     from pipeline.runner.explaining import explained
+    from pipeline.runner.log import logged
     from pipeline.runner.opening import open_run
     from pipeline.stages.compare import Order, compare
 
     names = tuple(dict.fromkeys(name.strip() for name in rivals.split(",") if name.strip()))
     context = open_run(config, run, {}, budget_ms)
-    with explained(context.config):
+    with explained(context.config), logged(context.run):
         found = compare(context, Order(names, minutes, tuple(range(seeds))))
-    print_comparison(found, json)
+        print_comparison(found, json)
     write_page(context.run, config)

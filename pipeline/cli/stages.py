@@ -62,6 +62,8 @@ class Command(NamedTuple):
             _exchange_kit(context, stage, self.kit)
         if self.kit is None or (self.kit.measured and self.stage != "profile"):
             _say_next(context.run, self.stage, context.config)
+        if self.stage == "discretize":
+            _require_all_kept(context.run)
         return context.run
 
 
@@ -88,6 +90,17 @@ def _say_next(run: RunDir, stage: str, config: Config) -> None:
     following |= {"discretize": run.call("retrain"), "teach": run.call("retrain"), "retrain": run.call("export")}
     if stage in following:
         say(f"next: pipeline {following[stage]}")
+
+
+def _require_all_kept(run: RunDir) -> None:
+    """Fail if one of several budgets was refused, though the others have their networks: a script goes by the code."""
+    from pipeline.errors import PromiseBroken
+    from pipeline.rundir import refused_budgets
+
+    refused = refused_budgets(run)
+    if refused:
+        names = ", ".join(f"{budget_ms:g}" for budget_ms in refused)
+        raise PromiseBroken(f"no network keeps {names} ms; what was certified for the other budgets is kept")
 
 
 @app.command()
@@ -245,12 +258,14 @@ def export(
 ) -> None:
     """Write the checked model that is deployed."""
     from pipeline.report.summary import print_summary
+    from pipeline.runner.log import logged
 
     flags: Flags = {"export": {"format": format, "int8": int8}}
     kit = Kit.of(write_kit, from_kit)
     done = Command("export", config, run, flags, budget_ms, kit, force, yes).execute()
     if kit is None or kit.measured:
-        print_summary(done)
+        with logged(done):
+            print_summary(done)
         write_page(done, config)
 
 
@@ -265,9 +280,12 @@ def run(
     """Run all stages, without those that are up to date."""
     from pipeline.report.summary import print_summary
     from pipeline.runner.execution import run_all
+    from pipeline.runner.log import logged
     from pipeline.runner.opening import open_run
 
     context = open_run(config, run, {"target": {"budget_ms": budget_ms, "percentile": percentile}})
     run_all(context, yes)
-    print_summary(context.run)
+    with logged(context.run):
+        print_summary(context.run)
     write_page(context.run, config)
+    _require_all_kept(context.run)

@@ -39,7 +39,7 @@ def open_run(config_path: Path, name: str, flags: Overrides, budget_ms: float | 
     if kept:
         say(
             f"earlier flags of the run {name!r} win over {config_path.name}: {', '.join(kept)}; "
-            f"delete {run.flags} to drop them"
+            f"edit or delete {run.flags} to drop them"
         )
     return Context(config, run, {section: values for section, values in sorted(merged.items()) if values})
 

@@ -1,5 +1,6 @@
 """The discretize stage on a fake device: its files, several budgets, the classic rule, evidence, and bad input."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,11 @@ from pipeline.artifacts.alphas import Alphas
 from pipeline.artifacts.certificate import Certificate
 from pipeline.artifacts.network import ChosenNetwork
 from pipeline.budget.targets import make_targets, skeleton_grid
+from pipeline.cli.stages import Command
 from pipeline.config import Config
 from pipeline.config_file import make_config
 from pipeline.errors import PromiseBroken, UserError
-from pipeline.rundir import RunDir, read_json
+from pipeline.rundir import RunDir, read_json, refused_budgets
 from pipeline.selection.records import TableState
 from pipeline.selection.short_training import train_shortly
 from pipeline.selection.trials import FEWEST_TRIALS
@@ -157,6 +159,25 @@ def test_the_largest_budget_that_fits_is_trained_when_the_target_budget_is_not_a
     refused = context.run.genotype.parent / f"{hopeless:g}ms"
     assert read_json(refused / "refusal.json")["iterations"][-1]["fits"] is False
     assert not (refused / "genotype.json").exists()
+    assert refused_budgets(context.run) == [pytest.approx(hopeless)]
+
+
+def test_a_command_fails_when_one_of_several_budgets_was_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was certified for the others stays; a script goes by the exit code."""
+    low, _ = bounds_ms()
+    budgets = [0.5 * low, budget_at(0.1), budget_at(0.3)]
+    context = make_context(tmp_path, discretize={"budgets_ms": budgets})
+    run_with(context, FakeDevice(lambda ms: ms))
+    monkeypatch.setattr("pipeline.runner.opening.open_run", lambda *_: context)
+    monkeypatch.setattr("pipeline.runner.execution.run_stage", lambda *_: None)
+    command = Command("discretize", tmp_path / "pipeline.toml", "test", {})
+    with pytest.raises(PromiseBroken, match=f"no network keeps {0.5 * low:g} ms; what was certified for the other"):
+        command.execute()
+    assert "next: pipeline retrain" in capsys.readouterr().err
+    shutil.rmtree(context.run.genotype.parent / f"{0.5 * low:g}ms")
+    command.execute()
 
 
 def test_a_broken_promise_leaves_what_was_there(tmp_path: Path) -> None:
