@@ -1,11 +1,12 @@
 """What a teacher gains over plain training, and what weights of the search gain over random ones, at equal epochs.
 
     python -m benchmarks.teacher --rows cifar-16 fashion-16 [--seeds 0 1 2] [--work runs/benchmarks/teacher]
+    python -m benchmarks.teacher --rows cifar-certified --student runs/NAME/discretize/genotype.json
 
-Teacher and student are trained by the loop of `pipeline retrain` on the same images; the student is timed as it is
-certified. Test accuracy is that of the averaged weights after the last epoch; nothing is chosen by it. Finished
-trainings are kept in the work folder, and unfinished ones go on. Seconds are CPU time, of trainings that one process
-did. Prints markdown.
+Teacher and student are trained by the loop of `pipeline retrain` on the same images; the student, a residual cell or
+the network that `pipeline discretize` has certified on the same data, is timed as it is certified. Test accuracy is
+that of the averaged weights after the last epoch; nothing is chosen by it. Finished trainings are kept in the work
+folder, and unfinished ones go on. Seconds are CPU time, of trainings that one process did. Prints markdown.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from torch import nn
 from benchmarks.autodo_data import CIFAR
 from benchmarks.hyper_cleaning_problem import FASHION
 from pipeline.artifacts.alphas import SupernetWeights
+from pipeline.artifacts.network import ChosenNetwork
 from pipeline.artifacts.trained import Trained
 from pipeline.budget.limits import Limit
 from pipeline.config import Augment, ComputeConfig, DataConfig, RetrainConfig, TargetConfig
@@ -93,6 +95,7 @@ def _fashion(resolution: int) -> DataConfig:
 ROWS = {
     "cifar-16": Row(_cifar(16), 5000, 5000, Size(2, 32, 10), Size(1, 8, 10), 3, "crop-flip"),
     "fashion-16": Row(_fashion(16), 4000, 5000, Size(2, 24, 5), Size(1, 8, 5), 3, "shift"),
+    "cifar-certified": Row(_cifar(16), 10_000, 5000, Size(2, 32, 20), Size(1, 8, 20), 3, "crop-flip"),
     # hours on two cores
     "cifar-32": Row(_cifar(32), 25_000, 5000, Size(4, 64, 40), Size(1, 16, 60), 30, "crop-flip"),
     "fashion-28": Row(_fashion(28), 60_000, 10_000, Size(3, 48, 20), Size(1, 16, 20), 10, "shift"),
@@ -102,10 +105,17 @@ ROWS = {
 class Bench:
     """All trainings of one row, kept below a folder."""
 
-    def __init__(self, row: Row, folder: Path, settings: dict[str, Any]) -> None:
+    def __init__(self, row: Row, folder: Path, settings: dict[str, Any], student: ChosenNetwork | None) -> None:
         self.row, self.folder, self.settings = row, folder, settings
         self.data: ImageData = load_data(row.data, Path(), 0)
         self.train, self.test = _some(self.data.train_all, row.train), _some(self.data.test, row.test)
+        self.student = student or ChosenNetwork(genotype=GENOTYPE, skeleton=self.skeleton(row.student))
+
+    def make_student(self) -> Network:
+        return Network(self.student.skeleton, self.student.genotype)
+
+    def make_teacher(self) -> Network:
+        return Network(self.skeleton(self.row.teacher), GENOTYPE)
 
     def skeleton(self, size: Size) -> Skeleton:
         data = self.data
@@ -116,7 +126,7 @@ class Bench:
         folder = self.folder / method.replace(" ", "-") / str(seed)
         if not (folder / "row.json").is_file():
             seed_all(seed)
-            network = Network(self.skeleton(self.row.student), GENOTYPE)
+            network = self.make_student()
             if method == "from the supernet":
                 take_from_supernet(network, self.supernet())
             teacher = self.teacher() if method == "taught" else None
@@ -155,7 +165,7 @@ class Bench:
         path, data = self.folder / "teacher.safetensors", self.data
         if not path.is_file():
             seed_all(0)
-            network = Network(self.skeleton(self.row.teacher), GENOTYPE)
+            network = self.make_teacher()
             found = self.fit(network, self.row.teacher, 0, self.folder / "teacher", None)
             write_json(self.folder / "teacher" / "row.json", found)
             Trained(network, tuple(data.mean), tuple(data.std), data.labels).write(path)
@@ -165,7 +175,7 @@ class Bench:
 
     def supernet(self) -> Any:
         """A supernet of the student's size after a search on the same images, under half of the most multiply-adds."""
-        skeleton, path = self.skeleton(self.row.student), self.folder / "supernet.safetensors"
+        skeleton, path = self.student.skeleton, self.folder / "supernet.safetensors"
         if not path.is_file():
             space, costs = space_named(skeleton.space), mac_costs(skeleton)
             most = costs.fixed + sum(float(cost.max(1).sum()) for cost in costs.choices.values()) / 2
@@ -185,7 +195,7 @@ class Bench:
         path = self.folder / "latency.json"
         if not path.is_file():
             machine = TargetMachine.of(TargetConfig(), "onnxruntime")
-            measured = machine.time_network(self.skeleton(self.row.student), GENOTYPE)
+            measured = machine.time_network(self.student.skeleton, self.student.genotype)
             write_json(path, {"p50_ms": measured.p50_ms, "noise_floor": measured.noise_floor})
         return float(read_json(path)["p50_ms"])
 
@@ -233,6 +243,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", nargs="+", choices=list(ROWS), default=["cifar-16", "fashion-16"])
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--student", type=Path, help="genotype.json of a run on the row's data and resolution")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--weight", type=float, default=RetrainConfig().teacher_weight, help="[retrain] teacher_weight")
     parser.add_argument("--temperature", type=float, default=RetrainConfig().temperature)
@@ -240,9 +251,10 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     settings = {"teacher_weight": options.weight, "temperature": options.temperature}
-    benches = {name: Bench(ROWS[name], Path(options.work) / name, settings) for name in options.rows}
+    student = None if options.student is None else ChosenNetwork.read(options.student)
+    benches = {name: Bench(ROWS[name], Path(options.work) / name, settings, student) for name in options.rows}
     for name, bench in benches.items():
-        sizes = [count(Network(bench.skeleton(size), GENOTYPE)) for size in (bench.row.student, bench.row.teacher)]
+        sizes = [count(network) for network in (bench.make_student(), bench.make_teacher())]
         print(f"{name}: student {sizes[0]:,} weights, p50 {bench.latency_ms():.2f} ms; teacher {sizes[1]:,} weights")
     print("\n| data | training | test top-1 %, mean (seeds) | gain over plain, 95 % | CPU s | images per CPU s |")
     print("|---|---|---|---|---|---|", flush=True)
