@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import os
 import textwrap
 import tomllib
 from collections.abc import Mapping
@@ -13,9 +14,10 @@ from pydantic.fields import FieldInfo
 
 from pipeline.config import Config
 from pipeline.errors import UserError
+from pipeline.rundir import read_given
 from pipeline.section import describe_range, describe_setting
 
-_MAX_FILE_BYTES = 1_000_000
+_MAX_FILE_MB = 1
 _COMMENT_WIDTH = 116
 _LONGEST_VALUE = 200
 _OUTSIDE = {"greater_than_equal", "greater_than", "less_than_equal", "less_than", "finite_number"}
@@ -46,17 +48,9 @@ def make_config(record: Mapping[str, Any], origin: str) -> Config:
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
-    if path.exists() and not path.is_file() and not path.is_dir():  # a pipe would be waited for
-        raise UserError(f"cannot read {path}: it is not a file")
-    try:
-        with path.open("rb") as file:
-            content = file.read(_MAX_FILE_BYTES + 1)
-    except FileNotFoundError:
-        raise UserError(f"there is no {path}; `pipeline init` writes one") from None
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from None
-    if len(content) > _MAX_FILE_BYTES:
-        raise UserError(f"{path} is larger than {_MAX_FILE_BYTES // 1_000_000} MB, which no configuration is")
+    if not os.path.lexists(path):
+        raise UserError(f"there is no {path}; `pipeline init` writes one")
+    content = read_given(path, _MAX_FILE_MB)
     try:
         return tomllib.loads(content.decode())
     except UnicodeDecodeError:

@@ -266,6 +266,21 @@ def read_regular(path: Path) -> bytes:
     return path.read_bytes()
 
 
+def read_given(path: Path, at_most_mb: int) -> bytes:
+    """What a file holds that a user has named; what is none, cannot be read or is too large is refused in words."""
+    if path.exists() and not path.is_file() and not path.is_dir():  # a pipe would be waited for
+        raise UserError(f"cannot read {path}: it is not a file")
+    at_most = at_most_mb * 1_000_000
+    try:
+        with path.open("rb") as file:
+            content = file.read(at_most + 1)
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from None
+    if len(content) > at_most:
+        raise UserError(f"{path} is larger than {at_most_mb} MB")
+    return content
+
+
 def read_json(path: Path) -> Any:
     """A JSON file of ours."""
     try:

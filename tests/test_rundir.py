@@ -12,7 +12,7 @@ import pytest
 
 from pipeline.errors import UserError
 from pipeline.resumable.history import read_history
-from pipeline.rundir import RunDir, read_json, sha256_of, sweep_parts, write_json, writing
+from pipeline.rundir import RunDir, read_given, read_json, sha256_of, sweep_parts, write_json, writing
 from pipeline.runner.log import logged
 
 
@@ -132,3 +132,19 @@ def test_a_part_that_is_swept_before_it_is_locked_is_made_anew(tmp_path: Path, m
     monkeypatch.setattr("pipeline.rundir.tempfile.mkstemp", make_and_lose)
     write_json(tmp_path / "value.json", 1)
     assert len(made) == 2 and [one.name for one in tmp_path.iterdir()] == ["value.json"]
+
+
+def test_a_file_that_a_user_names_is_read_or_refused_in_words(tmp_path: Path) -> None:
+    path = tmp_path / "given"
+    with pytest.raises(UserError, match="cannot read .*given: No such file"):
+        read_given(path, 1)
+    path.write_bytes(b"x" * 1_000_000)
+    assert len(read_given(path, 1)) == 1_000_000
+    path.write_bytes(b"x" * 1_000_001)
+    with pytest.raises(UserError, match="larger than 1 MB"):
+        read_given(path, 1)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserError, match="not a file"):
+        read_given(tmp_path / "pipe", 1)
+    with pytest.raises(UserError, match="cannot read .*: Is a directory"):
+        read_given(tmp_path, 1)

@@ -18,12 +18,12 @@ from pipeline.latency.kit_script import KIT_FILE, RESULT_FILE, kit_id
 from pipeline.latency.measure import Effort, Journal, journal_from_record
 from pipeline.latency.models import make_sentinel
 from pipeline.latency.onnx_device import OnnxDevice
-from pipeline.rundir import write_json, write_text
+from pipeline.rundir import read_given, write_json, write_text
 
 Thunk = Callable[[], Any]
 
 KIT_VERSION = 1
-_MAX_FILE_BYTES = 500_000_000
+_MAX_FILE_MB = 500
 _SENTINEL = "sentinel"
 _CARRIED: tuple[str, ...] = (
     "__init__.py",
@@ -158,14 +158,9 @@ def read_kit(path: Path, about: dict[str, Any]) -> KitResult:
 
 
 def _read_result(path: Path) -> dict[str, Any]:
-    if path.exists() and not path.is_file():  # a pipe would be waited for
-        raise UserError(f"cannot read {path}: it is not a file")
+    content = read_given(path, _MAX_FILE_MB)
     try:
-        if path.stat().st_size > _MAX_FILE_BYTES:
-            raise UserError(f"{path} is too large for the result of a timing kit")
-        result = json.loads(path.read_bytes())
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from None
+        result = json.loads(content)
     except (ValueError, RecursionError):
         raise UserError(f"{path} is not JSON; copy {RESULT_FILE} from the target again") from None
     if not isinstance(result, dict):

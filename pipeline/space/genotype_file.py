@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipeline.errors import UserError
+from pipeline.rundir import read_given
 from pipeline.space.genotype import Genotype, genotype_from_record
 from pipeline.space.plan import skeleton_from_record
 from pipeline.space.skeleton import Skeleton
 
-_MAX_FILE_BYTES = 1_000_000
+_MAX_FILE_MB = 1
 
 
 class GenotypeFile(NamedTuple):
@@ -37,15 +38,9 @@ def parse_genotype_file(record: Any, origin: str) -> GenotypeFile:
 
 def read_genotype_file(path: Path) -> GenotypeFile:
     """What a JSON file states."""
-    if path.exists() and not path.is_file():  # a pipe would be waited for
-        raise UserError(f"cannot read the genotype {path}: it is not a file")
+    text = read_given(path, _MAX_FILE_MB)
     try:
-        with path.open("rb") as file:
-            text = file.read(_MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise UserError(f"cannot read the genotype {path}: {error.strerror}") from None
-    try:
-        record = json.loads(text) if len(text) <= _MAX_FILE_BYTES else None
+        record = json.loads(text)
     except (ValueError, RecursionError):
         raise UserError(f"{path} is not JSON; a genotype file looks like {{'space': 'darts', 'normal': …}}") from None
     return parse_genotype_file(record, str(path))

@@ -12,6 +12,7 @@ from pipeline.budget.integer_programme import Scores
 from pipeline.console import say, show
 from pipeline.errors import UserError
 from pipeline.report.selection import show_evidence
+from pipeline.rundir import read_given
 from pipeline.selection.pool import Pool
 from pipeline.selection.sources import Sources
 from pipeline.space.genotype import Genotype
@@ -20,7 +21,7 @@ from pipeline.space.spaces import space_named
 from pipeline.stages.context import Context
 from pipeline.stages.judgement import alpha_scores, judge, make_sources
 
-_MAX_FILE_BYTES = 50_000_000
+_MAX_FILE_MB = 50
 _FEWEST = 2
 
 
@@ -54,17 +55,9 @@ def rank(context: Context, path: Path) -> dict[str, Any]:
 
 def read_genotypes(path: Path, space: str) -> list[Line]:
     """The genotypes of a JSON-lines file, blank lines left out; anything else is refused with its line."""
-    if path.exists() and not path.is_file():  # a pipe would be waited for
-        raise UserError(f"cannot read {path}: it is not a file")
-    try:
-        with path.open("rb") as file:
-            content = file.read(_MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from None
-    if len(content) > _MAX_FILE_BYTES:
-        raise UserError(f"{path} is larger than {_MAX_FILE_BYTES // 1_000_000} MB")
+    content = read_given(path, _MAX_FILE_MB).decode("utf-8", errors="replace")
     lines = []
-    for number, text in enumerate(content.decode("utf-8", errors="replace").splitlines(), start=1):
+    for number, text in enumerate(content.splitlines(), start=1):
         if text.strip():
             lines.append(Line(number, _parse(text, f"{path}, line {number}", space)))
     if len(lines) < _FEWEST:
