@@ -26,7 +26,8 @@ class CellKind:
 
     `keep` inputs of each node survive the cut (None: all). `none` competes like any other operation when
     `none_is_choice`; otherwise it only weakens an edge during the search. A step of the search runs `paths` operations
-    per edge (None: all), see `pipeline.space.paths`.
+    per edge (None: all), see `pipeline.space.paths`. In the supernet `nested` operations are parts of the widest one,
+    see `pipeline.space.nested`.
     """
 
     name: str
@@ -37,6 +38,7 @@ class CellKind:
     none_is_choice: bool
     output: Literal["concat", "last"]
     paths: int | None = None
+    nested: bool = False
 
     @cached_property
     def edges(self) -> tuple[Edge, ...]:

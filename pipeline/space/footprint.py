@@ -32,7 +32,10 @@ def supernet_bytes(skeleton: Skeleton, images: int) -> int:
         own = [site for choice, sites in choices.items() if choice.kind == kind.name for site in sites]
         kept = kind.keep * kind.nodes if kind.keep else len(kind.edges)
         outputs += _output_bytes(own) * kept // (2 * len(kind.edges) * len(kind.operations))
-    weights = _weight_bytes([*fixed, *(site for sites in choices.values() for site in sites)])
+    weights = _weight_bytes(fixed)
+    for kind in space.kinds:
+        each = [_weight_bytes(sites) for choice, sites in choices.items() if choice.kind == kind.name]
+        weights += max(each) if kind.nested else sum(each)
     return _LEARNED * weights + images * outputs
 
 

@@ -50,10 +50,17 @@ class _Layer(NamedTuple):
 
 
 def layer_space(
-    stages: Sequence[Stage], sizes_of: Callable[[Skeleton], Sizes], literature: Skeleton, paths: int | None = None
+    stages: Sequence[Stage],
+    sizes_of: Callable[[Skeleton], Sizes],
+    literature: Skeleton,
+    paths: int | None = None,
+    nested: bool = False,
 ) -> Space:
-    """The space of all networks of the stages. A step of its search runs `paths` operations per layer (None: all)."""
-    layers = tuple(_layers(stages, paths))
+    """The space of all networks of the stages. A step of its search runs `paths` operations per layer (None: all).
+
+    With `nested` the operations of a layer are parts of its widest in the supernet.
+    """
+    layers = tuple(_layers(stages, paths, nested))
     return Space(
         literature.space,
         tuple(layer.kind for layer in layers),
@@ -65,7 +72,7 @@ def layer_space(
     )
 
 
-def _layers(stages: Sequence[Stage], paths: int | None) -> Iterator[_Layer]:
+def _layers(stages: Sequence[Stage], paths: int | None, nested: bool) -> Iterator[_Layer]:
     places = [(stage, place) for stage, row in enumerate(stages) for place in range(row.layers)]
     for number, (stage, place) in enumerate(places, start=1):
         operations = stages[stage].later if place else stages[stage].first
@@ -78,6 +85,7 @@ def _layers(stages: Sequence[Stage], paths: int | None) -> Iterator[_Layer]:
             none_is_choice=False,
             output="last",
             paths=paths,
+            nested=nested,
         )
         yield _Layer(kind, stage, is_first=place == 0)
 

@@ -15,6 +15,7 @@ from pipeline.space.cells import Cell, CellKind
 from pipeline.space.copies import run_copy
 from pipeline.space.genotype import Genotype
 from pipeline.space.layers import Normalization
+from pipeline.space.nested import nest, state_of
 from pipeline.space.network import Chain, Network, NetworkCell, join_nodes, preprocess_inputs
 from pipeline.space.paths import Paths, restrict_weights
 from pipeline.space.skeleton import Skeleton
@@ -37,6 +38,10 @@ class SourceEdges(nn.Module):
             else:
                 self.shared[operation] = operations.build(site, norm)
         copies = len(self.edges)
+        self._nested = kind.nested
+        if kind.nested:
+            assert copies == 1, "nested operations lie side by side in none"
+            nest(dict(self.parallel.items()))
         self.reading_once = {name for name, module in self.parallel.items() if _read_once(module, copies)}
 
     def forward(self, x: Tensor, weights: Tensor, path: Tensor | None) -> list[Tensor]:
@@ -71,6 +76,8 @@ class SourceEdges(nn.Module):
     def idle_parameters(self, path: Tensor) -> Iterator[nn.Parameter]:
         """Those of operations off the path."""
         running = self._on(path, self.parallel)
+        if running and self._nested:
+            return  # the widest holds the weights of all
         for name, module in self.parallel.items():
             if name not in running:
                 yield from module.parameters()
@@ -86,6 +93,8 @@ class SourceEdges(nn.Module):
         """The parameters and statistics of one operation on one edge, as a module of its own holds them."""
         if operation not in self.parallel:
             return self.shared[operation].state_dict() if operation in self.shared else {}
+        if self._nested:
+            return state_of(self.parallel[operation])
         place, copies = self.edges.index(edge), len(self.edges)
         state = self.parallel[operation].state_dict()
         return {name: tensor.chunk(copies)[place] if tensor.ndim else tensor for name, tensor in state.items()}

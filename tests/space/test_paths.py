@@ -79,9 +79,11 @@ def test_what_is_not_drawn_is_left_alone() -> None:
     moved = {name for name, buffer in supernet.named_buffers() if not torch.equal(buffer, before[name])}
     for index, (kind, mask) in enumerate(zip(MOBILE.kinds, paths, strict=True), start=1):
         drawn = {o for o, on in zip(kind.operations, mask[0], strict=True) if on and o != "skip"}
-        for touched in (used, moved):
-            found = {name.split(".")[5] for name in touched if name.startswith(f"parts.{index}.")}
-            assert found == drawn
+        trained, counted = (
+            {name.split(".")[5] for name in touched if name.startswith(f"parts.{index}.")} for touched in (used, moved)
+        )
+        assert counted == drawn
+        assert trained == ({"mb1_k7_se" if index == 1 else "mb6_k7_se"} if drawn else set()), "which holds all weights"
 
 
 def test_one_hot_paths_are_the_network() -> None:

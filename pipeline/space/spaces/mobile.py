@@ -59,4 +59,4 @@ def _round(width: float) -> int:
 
 
 _LITERATURE = Skeleton("mobile", cells=22, channels=32, resolution=224, classes=1000)
-MOBILE = layer_space(_STAGES, _sizes_of, _LITERATURE, paths=_PATHS)
+MOBILE = layer_space(_STAGES, _sizes_of, _LITERATURE, paths=_PATHS, nested=True)
