@@ -136,7 +136,7 @@ def test_a_part_that_is_swept_before_it_is_locked_is_made_anew(tmp_path: Path, m
 
 def test_a_file_that_a_user_names_is_read_or_refused_in_words(tmp_path: Path) -> None:
     path = tmp_path / "given"
-    with pytest.raises(UserError, match="cannot read .*given: No such file"):
+    with pytest.raises(UserError, match=r"cannot read .*given: No such file"):
         read_given(path, 1)
     path.write_bytes(b"x" * 1_000_000)
     assert len(read_given(path, 1)) == 1_000_000
@@ -146,5 +146,5 @@ def test_a_file_that_a_user_names_is_read_or_refused_in_words(tmp_path: Path) ->
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(UserError, match="not a file"):
         read_given(tmp_path / "pipe", 1)
-    with pytest.raises(UserError, match="cannot read .*: Is a directory"):
+    with pytest.raises(UserError, match=r"cannot read .*: Is a directory"):
         read_given(tmp_path, 1)

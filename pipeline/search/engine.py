@@ -122,8 +122,9 @@ class Search:
 
     @property
     def steps_per_operation(self) -> int:
-        """Weight steps that an operation of an edge takes part in; all of them where the search mixes."""
-        return self.total_steps // (1 if self.config.paths == "mixture" else self._fair_size)
+        """Weight steps that an operation of an edge takes part in; all where it mixes, or weights are shared."""
+        shared = self.config.paths == "mixture" or all(kind.nested for kind in self.state.supernet.space.kinds)
+        return self.total_steps // (1 if shared else self._fair_size)
 
     def require_steps(self) -> None:
         """Refuse a search that would end without a single step on the architecture."""
