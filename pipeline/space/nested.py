@@ -46,18 +46,18 @@ class PartOf(nn.Module):
 def nest(modules: Mapping[str, nn.Module]) -> None:
     """Let the convolutions of all modules be parts of those of the one with the most weights.
 
-    They correspond by their order, those of the squeeze-excite that some have apart from the others.
+    They correspond by their order, those of the squeeze-excite that some have apart from the others. A module that is
+    made otherwise, such as a skip that has to change the width, keeps its own.
     """
     widest = max(modules.values(), key=lambda module: sum(weight.numel() for weight in module.parameters()))
     outer, gates = _convolutions(widest)
     for module in modules.values():
-        if module is not widest:
-            own_outer, own_gates = _convolutions(module)
-            for (parent, name), (holder, whole) in [
-                *zip(own_outer, outer, strict=True),
-                *zip(own_gates, gates, strict=bool(own_gates)),
-            ]:
-                setattr(parent, name, PartOf(_convolution(parent, name), _convolution(holder, whole)))
+        own_outer, own_gates = _convolutions(module)
+        if module is widest or len(own_outer) != len(outer):
+            continue
+        pairs = [*zip(own_outer, outer, strict=True), *zip(own_gates, gates, strict=bool(own_gates))]
+        for (parent, name), (holder, whole) in pairs:
+            setattr(parent, name, PartOf(_convolution(parent, name), _convolution(holder, whole)))
 
 
 def state_of(module: nn.Module) -> dict[str, Tensor]:
