@@ -146,7 +146,9 @@ def _identity(context: Context, constraint: Constraint) -> str:
     settings = stage_named("search").settings_in(context.config)
     limits = {limit.name: [limit.at_most, limit.costs.fixed] for limit in constraint.limits}
     prices = [price.tolist() for price in constraint.prices]
-    return hash_of({"settings": settings, "data": context.data.data_hash, "limits": limits, "prices": prices})
+    # whose supernets had weights of their own for every operation once
+    nested = {"nested": True} if any(kind.nested for kind in constraint.space.kinds) else {}
+    return hash_of({"settings": settings, "data": context.data.data_hash, "limits": limits, "prices": prices, **nested})
 
 
 def _working_history(context: Context) -> Path:
