@@ -17,4 +17,4 @@ def _sizes_of(skeleton: Skeleton) -> Sizes:
 
 
 _LITERATURE = Skeleton("nasbench-macro", cells=8, channels=32, resolution=32, classes=10)
-NASBENCH_MACRO = layer_space(_STAGES, _sizes_of, _LITERATURE)
+NASBENCH_MACRO = layer_space(_STAGES, _sizes_of, _LITERATURE, nested=True)
