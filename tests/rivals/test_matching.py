@@ -1,5 +1,7 @@
 """Widths against a latency that is a formula, and epochs against a division by hand."""
 
+import itertools
+
 import pytest
 from torch import nn
 
@@ -28,6 +30,19 @@ def test_a_latency_out_of_reach_gives_the_nearest_end(latency: float, end: float
 def test_of_steps_the_nearest_is_taken() -> None:
     match = match_width(Wide, lambda network: 0.95 if float(network.width) < 1 else 1.3)  # type: ignore[arg-type]
     assert match.ratio == 0.95
+
+
+@pytest.mark.parametrize("disturbed", [0, 2, 5])
+def test_one_disturbed_reading_does_not_lead_astray(disturbed: int) -> None:
+    """A neighbour makes one of the readings three times too long."""
+    readings = itertools.count()
+
+    def ratio_of(network: nn.Module) -> float:
+        assert isinstance(network, Wide)
+        return network.width / 2.0 * (3.0 if next(readings) == disturbed else 1.0)
+
+    match = match_width(Wide, ratio_of)
+    assert match.is_close and match.width == pytest.approx(2.0, rel=0.12)
 
 
 def test_epochs_are_what_the_minutes_allow() -> None:
