@@ -143,7 +143,8 @@ class DiscretizeConfig(Section):
 
     essential = ("evidence_minutes",)
     rule: Literal["best", "argmax"] = "best"
-    """best: the highest score that fits all limits; argmax: the classic strongest inputs, refused when over budget."""
+    """best: of all that fit, the network judged best as a whole; argmax: the classic strongest inputs, refused when
+    over budget."""
     max_rounds: Count = 5
     """How often the limit is corrected and solved again after a measurement."""
     budgets_ms: list[Milliseconds] = []
@@ -156,7 +157,7 @@ class DiscretizeConfig(Section):
     """A larger network is taken while its cell keeps this share of what the search found (random 0, best 1)."""
     evidence_minutes: Annotated[float, Field(ge=0.0, le=10_000.0, allow_inf_nan=False)] = 5.0
     """Minutes of short trainings of candidates (on one process), by which zero-cost proxies, size and structure earn
-    weights beside what the search has judged; 0 trusts the search alone: alpha and the networks that it judged."""
+    weights beside what the search has judged; eight at least, however long they take; 0 trusts the search alone."""
     evidence_steps: Count = 200
     """Steps of one short training."""
     evaluations: CountOrZero = 256

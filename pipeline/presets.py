@@ -75,11 +75,11 @@ _PRESETS: dict[str, dict[str, dict[str, Any]]] = {
         "search": {**_MOBILE["search"], "resolution": 16, "epochs": 30},
         "retrain": {**_MOBILE["retrain"], "epochs": 300, "batch_size": 96},
     },
-    # about an hour in all for a thousand photos on two cores
+    # about an hour in all for a thousand photos on two cores: so many epochs train each operation a thousand times then
     "quick": {
         "data": {"format": "folder", "path": "images", "resolution": 48, "colour": True, "augment": "crop-flip"},
         "target": {"budget_ms": 2.0},
-        "search": {"resolution": 24, "inner_steps": 8, "epochs": 40},
+        "search": {"resolution": 24, "inner_steps": 8, "epochs": 600},
         "retrain": {"epochs": 80, "holdout_share": 0.1},
     },
     "folder": {

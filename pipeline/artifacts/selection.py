@@ -15,6 +15,7 @@ class Figures(Part):
     macs: Count
     params: Count
     genotype: GenotypeField
+    judged: Number | None = None
 
 
 class ArgmaxFigures(Figures):

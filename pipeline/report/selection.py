@@ -11,13 +11,14 @@ from pipeline.selection.candidate import Candidate
 from pipeline.selection.evidence import Standing
 from pipeline.selection.records import TableState
 
-_HEADINGS = ("budget", "measured", "predicted", "noise", "size", "M MACs", "score", "rounds")
+_HEADINGS = ("budget", "measured", "predicted", "noise", "size", "M MACs", "score", "judged", "rounds")
 
 
 def summarize(sweep: Sweep, argmax: Candidate, chosen_ms: float) -> Table:
     """Budgets with their certified networks; an arrow marks the one that is trained.
 
-    Latencies in ms, sizes as cells × channels, scores as their place between a random (0 %) and the best cell.
+    Latencies in ms, sizes as cells × channels, scores as their place between a random (0 %) and the best cell. What
+    decides is `judged`, a network as a whole; where it is not there, the score does.
     """
     percentile = sweep.outcomes[0].demands.percentile
     predicted = any(outcome.chosen.timing.is_predicted for outcome in sweep.outcomes)
@@ -84,6 +85,7 @@ def show_evidence(standings: Sequence[Standing]) -> Table:
     return table
 
 
-def _sizes(pick: Candidate) -> tuple[str, str, str]:
+def _sizes(pick: Candidate) -> tuple[str, str, str, str]:
     skeleton = pick.target.skeleton
-    return f"{skeleton.cells} × {skeleton.channels}", f"{pick.macs / 1e6:.2f}", f"{pick.share:.1%}"
+    judged = "" if pick.judged is None else f"{pick.judged:+.2f}"
+    return f"{skeleton.cells} × {skeleton.channels}", f"{pick.macs / 1e6:.2f}", f"{pick.share:.0%}", judged

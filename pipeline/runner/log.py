@@ -20,7 +20,7 @@ def logged(run: RunDir) -> Iterator[None]:
             _append(run, str(error))
         raise
     except BaseException as error:
-        _append(run, f"{type(error).__name__}: {error}")
+        _append(run, "interrupted" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}")
         raise
     _append(run)
 

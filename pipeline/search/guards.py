@@ -16,6 +16,17 @@ from pipeline.space.score import argmax_genotype, edge_weights, operation_scores
 from pipeline.space.supernet import Supernet
 
 _COLLAPSED_SHARE = 0.95
+FEW_STEPS = 1000  # of an operation; fewer chose worse than chance on NAS-Bench-201 (RESULTS.md)
+
+
+def describe_short_search(steps: int) -> str:
+    """The doubt about a search whose operations take part in so few weight steps each; nothing if they are enough."""
+    if steps >= FEW_STEPS:
+        return ""
+    return (
+        f"a short search: each operation takes part in about {steps:,} weight steps, and what it finds may be no "
+        "better than chance (on NAS-Bench-201 800 were too few, 6,000 were enough)"
+    )
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ def run_search(search: Search, files: SearchFiles, config_hash: str, checkpoint_
         driver = _Driver(search, checkpoints, history, bar, checkpoint_seconds)
         if resumed == 0:  # long, and with nothing to save: a signal ends it at once
             cosine = search.check_hypergradient()
-            history.append(0, hypergradient_check_cosine=cosine)
+            history.append(0, hypergradient_check_cosine=cosine, steps_per_operation=search.steps_per_operation)
         else:
             history.append(resumed, resumed_from_step=resumed)
         with Interruption() as interruption:

@@ -15,7 +15,8 @@ class Candidate:
 
     `share` is where its score lies between a random cell (0) and the best one (1); `gap` by how much a better network
     could at most exceed it, `seconds` what solving took. `limit_ms`, `measured` and `fits` are there once it was timed
-    against a budget, `verdict` once the budget was decided.
+    against a budget, `verdict` once the budget was decided. `judged` is how good it is taken to be as a whole, where
+    that decides; higher is better.
     """
 
     target: Target
@@ -29,6 +30,7 @@ class Candidate:
     measured: Measured | None = None
     fits: bool | None = None
     verdict: str = ""
+    judged: float | None = None
 
     @property
     def predicted(self) -> Interval:

@@ -1,7 +1,7 @@
 """One result of a search under all its budgets: what they share, and the files of each."""
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pipeline.artifacts.certificate import Certificate, Refusal
@@ -49,7 +49,8 @@ class Job:
 
     def argmax_beside(self, outcome: Outcome) -> Candidate:
         """The classic cell in the skeleton that was chosen."""
-        return self.chooser.candidate_of(outcome.chosen.target, self.argmax)
+        found, evolution = self.chooser.candidate_of(outcome.chosen.target, self.argmax), self.rules.evolution
+        return found if evolution is None else replace(found, judged=evolution.score(found.choices))
 
     def write(self, folder: Path, outcome: Outcome) -> None:
         """The three files of a network that fits; the certificate comes last, for it vouches for the others."""

@@ -132,6 +132,7 @@ def _figures(candidate: Candidate) -> dict[str, Any]:
         "macs": candidate.macs,
         "params": candidate.params,
         "genotype": candidate.genotype,
+        "judged": candidate.judged,
     }
 
 

@@ -7,6 +7,7 @@ best one known to fit. Every measurement corrects the probabilities of networks 
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from statistics import NormalDist
 
 import numpy as np
@@ -86,8 +87,10 @@ class Refinement:
         before = len(self._tried)
         while len(self._tried) < before + tries and self._try_next(measure, max_noise_floor):
             pass
-        best = max(self._fitting, key=lambda one: self._evolution.score(one.choices))
-        return self._certified._replace(best=best, tried=(*self._certified.tried, *self._tried[before:]))
+        everything = (*self._certified.tried, *self._tried[before:])
+        tried = tuple(replace(one, judged=self._evolution.score(one.choices)) for one in everything)
+        alike = [one for one in tried if one.fits and one.target.skeleton == self._target.skeleton]
+        return self._certified._replace(best=max(alike, key=lambda one: one.judged or 0.0), tried=tried)
 
     @property
     def _fitting(self) -> list[Candidate]:

@@ -15,6 +15,7 @@ from pipeline.resumable.checkpoint import hash_of
 from pipeline.resumable.history import publish_history
 from pipeline.resumable.ranks import is_writer, joined
 from pipeline.search.engine import Search
+from pipeline.search.guards import FEW_STEPS, describe_short_search
 from pipeline.search.loop import SearchFiles, SearchResult, run_search
 from pipeline.search.objective import Constraint
 from pipeline.search.preview import preview_search
@@ -27,8 +28,6 @@ from pipeline.stages import stage_named
 from pipeline.stages.context import Context
 from pipeline.stages.tables import TargetTable, open_target_table, skeletons_of
 
-_FEW_STEPS = 1000  # of an operation; fewer chose worse than chance on NAS-Bench-201 (RESULTS.md)
-
 
 def run(context: Context) -> None:
     """Write the architecture parameters and the supernet's weights; all ranks of a launcher search, one writes."""
@@ -37,7 +36,7 @@ def run(context: Context) -> None:
     with joined(context.device) as device:
         search = Search(config.search, config.compute, context.data, context.search_skeleton, constraint, device)
         search.require_steps()
-        _warn_of_short_search(search.steps_per_operation)
+        _warn_of_short_search(search.steps_per_operation, config.search.epochs)
         files = SearchFiles(
             context.run.checkpoints("search"), _working_history(context), context.run.tensorboard("search")
         )
@@ -46,14 +45,12 @@ def run(context: Context) -> None:
             _write(context, search, constraint, result)
 
 
-def _warn_of_short_search(steps: int) -> None:
-    """Say when operations are judged that have hardly been trained."""
-    if steps < _FEW_STEPS:
-        say(
-            f"a short search: each operation takes part in about {steps:,} weight steps, and what it finds may be no "
-            "better than chance (on NAS-Bench-201 800 were too few, 6,000 were enough); more [search] epochs help, and "
-            "`pipeline compare` tells what came of it"
-        )
+def _warn_of_short_search(steps: int, epochs: int) -> None:
+    """Say when operations are judged that have hardly been trained, and what would do."""
+    doubt = describe_short_search(steps)
+    if doubt:
+        enough = -(-epochs * FEW_STEPS // max(steps, 1))
+        say(f"{doubt}; [search] epochs = {enough:,} would do, and `pipeline compare` tells what came of it")
 
 
 def preview(context: Context) -> None:
@@ -73,6 +70,7 @@ def preview(context: Context) -> None:
     say(f"method: {config.search.method}, T = {found.inner_steps}, K = {terms}, {epochs} epochs")
     for line in found.lines(config.search, context.search_skeleton):
         say(line)
+    _warn_of_short_search(found.steps_per_operation, epochs)
     say(f"next: pipeline {context.run.call('search')}, with the same flags but --dry-run")
 
 

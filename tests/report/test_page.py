@@ -1,5 +1,6 @@
 """The page from a run on disk: what it says, that data stay data, that nothing is fetched, and how large it may get."""
 
+import json
 import re
 import shutil
 from html.parser import HTMLParser
@@ -119,6 +120,25 @@ def test_the_surest_mistakes_are_named_by_file_and_few_classes_have_no_top_5(tmp
     assert "top-5" not in text
     six = metrics.model_copy(update={"per_class": [metrics.per_class[0]] * 6})
     assert six.describe_top5() == f" (top-5 {metrics.test_top5:.2%})"
+
+
+def test_a_short_search_is_doubted_where_its_choice_is_explained(tmp_path: Path) -> None:
+    run = made_run(tmp_path)
+    assert "a short search" not in "".join(Parsed(page_of(run)).text)
+    history = run.latest_history("search")
+    entries = [{"step": 0, "steps_per_operation": 68}, *map(json.loads, history.read_text().splitlines())]
+    history.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    text = "".join(Parsed(page_of(run)).text)
+    assert "But it comes of a short search: each operation takes part in about 68 weight steps" in text
+
+
+def test_the_figure_that_decides_stands_beside_the_score(tmp_path: Path) -> None:
+    run = made_run(tmp_path)
+    selection = Selection.read(run.selection)
+    chosen = selection.candidates[0].model_copy(update={"judged": 0.734})
+    selection.model_copy(update={"candidates": [chosen, *selection.candidates[1:]]}).write(run.selection)
+    text = "".join(Parsed(page_of(run)).text)
+    assert "+0.73" in text and "What decides is how a network is judged as a whole" in text
 
 
 def test_one_network_is_not_several(tmp_path: Path) -> None:

@@ -243,6 +243,9 @@ def test_evidence_is_gathered_shown_and_survives_a_kill(tmp_path: Path, monkeypa
     earned = sum(row["weight"] or 0.0 for name, row in rows.items() if name != "alpha")
     assert rows["structure"]["weight"] == 0 and earned <= rows["alpha"]["weight"] + 1e-9
     assert read_json(whole.run.certificate)["measured_ms"]["p50"] <= whole.config.target.budget_ms
+    fitting = [one for one in selection["candidates"] if one["verdict"] != "over budget"]
+    assert selection["chosen"]["judged"] == max(one["judged"] for one in fitting), "the figure that decides"
+    assert selection["argmax"]["judged"] is not None
     trained = whole.run.evidence.read_text().splitlines()
     assert len(trained) == 1 + FEWEST_TRIALS
 

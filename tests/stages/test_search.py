@@ -9,6 +9,7 @@ from pipeline.stages.search import _warn_of_short_search
 def test_a_search_that_hardly_trains_its_operations_says_so(
     steps: int, warns: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _warn_of_short_search(steps)
+    _warn_of_short_search(steps, epochs=40)
     said = " ".join(capsys.readouterr().err.split())
     assert (f"each operation takes part in about {steps:,} weight steps" in said) == warns
+    assert ("[search] epochs = 1,082 would do" in said) == (steps == 37)

@@ -110,7 +110,13 @@ def _facts(contents: Contents, latency: _Latency) -> list[Fact]:
         )
     )
     percentiles = " / ".join(f"{told.latency_ms.at(q):.3g}" for q in (50, 95, 99))
-    rows.append(Fact("p50 / p95 / p99", f"{percentiles} ms", "5 % of calls take longer than p95, 1 % than p99"))
+    rows.append(
+        Fact(
+            "p50 / p95 / p99",
+            f"{percentiles} ms",
+            "5 % of calls take longer than p95, 1 % than p99: other work on the machine shows there first",
+        )
+    )
     if certificate is not None and certificate.predicted_ms is not None:
         before = f"certified at {certificate.certified_ms:.3g} ms, {certificate.basis}"
         rows.append(Fact("predicted latency", f"{certificate.predicted_ms:.3g} ms", before))

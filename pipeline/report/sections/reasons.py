@@ -7,6 +7,7 @@ from pipeline.report.contents import Contents
 from pipeline.report.layout import Cell, figure, milliseconds, percent, section, sources, table, whole
 from pipeline.report.markup import Child, tag
 from pipeline.report.pictures.selection import draw_rounds
+from pipeline.report.sections.search import describe_short
 
 
 def make_reasons(contents: Contents) -> Element | None:
@@ -22,6 +23,7 @@ def make_reasons(contents: Contents) -> Element | None:
         "reasons",
         "Why this network",
         _explain(selection),
+        _doubt(contents),
         [] if selection is None else _evidence(contents, selection),
         [] if selection is None else _shortlist(contents, selection),
         figure(rounds, words, contents.place(run.certificate)),
@@ -34,13 +36,18 @@ def _explain(selection: Selection | None) -> Element:
     fitting = sum(candidate.verdict != "over budget" for candidate in selection.candidates)
     argmax, percentile = selection.argmax, int(selection.limits["percentile"])
     classic = "would fit too" if argmax.within_limits else "does not fit"
-    judged = "by the sources below, each with the weight it earned" if selection.evidence else "by the search"
+    judged = "by the sources below, with their weights" if selection.evidence else "by the search"
     return tag(
         "p",
         f"{_count_tried(len(selection.candidates), fitting, percentile)}, and this one was judged the best of those "
         f"{judged}. The classic argmax of the search is predicted to take "
         f"{argmax.predicted_ms:.3g} ms and {classic}.",
     )
+
+
+def _doubt(contents: Contents) -> Element | None:
+    doubt = describe_short(contents.search.entries)
+    return tag("p", f"But it comes of {doubt}.", class_="doubt") if doubt else None
 
 
 def _count_tried(tried: int, fitting: int, percentile: int) -> str:
@@ -69,7 +76,9 @@ def _evidence(contents: Contents, selection: Selection) -> list[Child]:
         else f"{found}."
     )
     words = (
-        "How well each source of judgement ranked short trainings on this data (Kendall's τ: 0 is chance, 1 perfect)."
+        "How well each source of judgement ranked short trainings on this data (Kendall's τ: 0 is chance, 1 perfect). "
+        "The search's own two, alpha and the networks it judged, keep half a weight each whatever they did there; "
+        "others (zero-cost proxies such as synflow and naswot, multiply-adds, structure) have what they earned."
     )
     return [
         tag("h3", "Evidence"),
@@ -85,14 +94,15 @@ def _shortlist(contents: Contents, selection: Selection) -> list[Child]:
     ]
     rows.append([*_row(selection.argmax), Cell("–", None), "classic argmax, not measured"])
     chosen = next((n for n, one in enumerate(selection.candidates) if one.verdict == "chosen"), None)
-    headings = ("cells × channels", "parameters", "M multiply-adds", "score", "predicted ms", "measured ms", "verdict")
+    headings = ("size", "parameters", "M MACs", "score", "judged", "predicted ms", "measured ms", "verdict")
     words = (
         "Networks in the order they were measured. The score sums over single choices, from a random cell (0 %) to the "
-        "best one known; in the end networks are judged as a whole, so that the highest sum need not win."
+        "best one known. What decides is how a network is judged as a whole (higher is better): of those that fit, "
+        "the highest is taken, so that the highest score need not win."
     )
     return [
         tag("h3", "Shortlist"),
-        table(headings, rows, words, chosen, numeric=(1, 2, 3, 4, 5)),
+        table(headings, rows, words, chosen, numeric=(1, 2, 3, 4, 5, 6)),
         tag("p", sources(contents.place(contents.run.selection))),
     ]
 
@@ -107,5 +117,6 @@ def _row(one: Figures) -> list[Child | Cell]:
         whole(one.params),
         Cell(f"{one.macs / 1e6:.2f}", float(one.macs)),
         percent(one.score_share, 0),
+        Cell("–" if one.judged is None else f"{one.judged:+.2f}", one.judged),
         milliseconds(one.predicted_ms),
     ]

@@ -9,6 +9,7 @@ from pipeline.report.layout import figure, figures, section
 from pipeline.report.markup import tag
 from pipeline.report.pictures.scale import MOST_POINTS
 from pipeline.report.pictures.search import curve, draw_curves, draw_operation_shares
+from pipeline.search.guards import describe_short_search
 
 Entries = Sequence[dict[str, Any]]
 
@@ -76,6 +77,8 @@ def describe_guards(entries: Entries) -> Iterator[str]:
     halvings = [entry["step"] for entry in entries if entry.get("gamma_halvings")]
     collapses = [entry for entry in entries if entry.get("collapse")]
     resumed = [entry["resumed_from_step"] for entry in entries if "resumed_from_step" in entry]
+    if doubt := describe_short(entries):
+        yield f"{doubt[0].upper()}{doubt[1:]}."
     cosine = next((e["hypergradient_check_cosine"] for e in entries if e.get("hypergradient_check_cosine")), None)
     if cosine is not None:
         yield (
@@ -95,10 +98,16 @@ def describe_guards(entries: Entries) -> Iterator[str]:
         yield f"Collapse at epoch {entry.get('epoch', 0) + 1}: {entry['collapse']}."
     if len(collapses) > 3:
         yield f"Collapse in {len(collapses)} epochs in all."
-    if not halvings and not collapses and not fallbacks:
+    if not halvings and not collapses and not fallbacks and not doubt:
         yield "No guard fired: no collapse, no halved γ, no step without its implicit part."
     if resumed:
         yield f"Resumed {len(resumed)} times, from step {', '.join(map(str, resumed[:5]))}."
+
+
+def describe_short(entries: Entries) -> str:
+    """The doubt about a search that hardly trained what it judged."""
+    steps = next((entry["steps_per_operation"] for entry in entries if "steps_per_operation" in entry), None)
+    return describe_short_search(steps) if isinstance(steps, int) else ""
 
 
 def describe_thinning(entries: Entries) -> Element | None:
