@@ -55,9 +55,11 @@ def _conclude_pair(ours: Entrant, best: Entrant, difference: Difference, test_im
     figures = f"{_mean(ours):.2%} against {_mean(best):.2%}, {_show(difference)}, {_in_images(difference, test_images)}"
     if not is_beyond_seeds(difference):
         doubt = "one seed cannot tell" if difference.low is None else "no more than seeds explain"
+        even = f"No winner between the certified network and {best.name}, the best rival: {figures}, {doubt}."
+        if difference.mean > 0:
+            return f"{even} The certified network is ahead, which more seeds (--seeds) or epochs would have to show."
         return (
-            f"No winner between the certified network and {best.name}, the best rival: {figures}, {doubt}. "
-            f"{best.name} needs no search, so it is the better choice unless its size "
+            f"{even} {best.name} needs no search, so it is the better choice unless its size "
             f"({best.params:,} parameters against {ours.params:,}) speaks against it."
         )
     if difference.mean > 0:
@@ -69,12 +71,12 @@ def _conclude_pair(ours: Entrant, best: Entrant, difference: Difference, test_im
 
 
 def _conclude_null(null: Entrant, difference: Difference) -> str:
-    lead = f"{_show(difference)} from random networks of the space that fit ({_mean(null):.2%})"
+    random = f"random networks of the space that fit ({_mean(null):.2%})"
     if is_beyond_seeds(difference):
         verdict = "the search earned that" if difference.mean > 0 else "the search chose worse than chance"
     else:
         verdict = "which chance may explain"
-    return f"The certified network is {lead}: {verdict}."
+    return f"Against {random} the certified network has {_show(difference)}: {verdict}."
 
 
 def _show(difference: Difference) -> str:
@@ -85,7 +87,7 @@ def _show(difference: Difference) -> str:
 
 
 def _in_images(difference: Difference, test_images: int) -> str:
-    return f"{abs(difference.mean) * test_images:.1f} of {test_images:,} test images"
+    return f"{abs(difference.mean) * test_images:.0f} of {test_images:,} test images"
 
 
 def _mean(one: Entrant) -> float:

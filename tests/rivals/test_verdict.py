@@ -43,14 +43,16 @@ def sentence(ours: list[float], plain: list[float], random: list[float] | None =
 def test_the_sentence_says_who_wins_by_how_much_and_whether_it_counts() -> None:
     won = sentence([0.95, 0.951, 0.949], [0.90, 0.901, 0.899])
     assert won.startswith("The certified network wins over plain, the best rival: 95.00% against 90.00%, +5.00 points")
-    assert "25.0 of 500 test images, more than seeds explain" in won
+    assert "25 of 500 test images, more than seeds explain" in won
     lost = sentence([0.90, 0.901, 0.899], [0.95, 0.951, 0.949])
     assert lost.startswith("plain wins over the certified network: 90.00% against 95.00%, -5.00 points")
     assert "Take plain" in lost
-    even = sentence([0.90, 0.93, 0.91], [0.91, 0.89, 0.92])
+    even = sentence([0.91, 0.89, 0.92], [0.90, 0.93, 0.91])
     assert "no more than seeds explain. plain needs no search, so it is the better choice" in even
     assert "(70 parameters against 100)" in even
-    assert "one seed cannot tell" in sentence([0.9], [0.8])
+    ahead = sentence([0.9], [0.8])
+    assert "one seed cannot tell. The certified network is ahead, which more seeds" in ahead
+    assert "better choice" not in ahead, "of a network that had the lower accuracy"
 
 
 def test_the_null_is_told_apart() -> None:
