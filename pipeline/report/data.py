@@ -52,7 +52,7 @@ def _summarize(check: DataCheck) -> dict[str, Any]:
 def _describe_sizes(sizes: list[Size]) -> dict[str, str]:
     if not sizes:
         return {}
-    ordered = sorted(sizes, key=min)
+    ordered = sorted(sizes, key=lambda size: (min(size), max(size)))  # of the same short side, by the long one
     named = {"smallest_px": ordered[0], "median_px": ordered[len(ordered) // 2], "largest_px": ordered[-1]}
     return {name: f"{size.width}×{size.height}" for name, size in named.items()}
 
