@@ -77,7 +77,7 @@ def _evidence(contents: Contents, selection: Selection) -> list[Child]:
     )
     words = (
         "How well each source of judgement ranked short trainings on this data (Kendall's τ: 0 is chance, 1 perfect). "
-        "The search's own two, alpha and the networks it judged, keep half a weight each whatever they did there; "
+        "The search's own two, alpha and supernet (the networks it judged), keep half a weight each whatever they did; "
         "others (zero-cost proxies such as synflow and naswot, multiply-adds, structure) have what they earned."
     )
     return [
