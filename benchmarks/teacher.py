@@ -96,6 +96,7 @@ ROWS = {
     "cifar-16": Row(_cifar(16), 5000, 5000, Size(2, 32, 10), Size(1, 8, 10), 3, "crop-flip"),
     "fashion-16": Row(_fashion(16), 4000, 5000, Size(2, 24, 5), Size(1, 8, 5), 3, "shift"),
     "cifar-certified": Row(_cifar(16), 10_000, 5000, Size(2, 32, 20), Size(1, 8, 20), 3, "crop-flip"),
+    "fashion-certified": Row(_fashion(16), 10_000, 5000, Size(2, 24, 10), Size(1, 8, 10), 3, "shift"),
     # hours on two cores
     "cifar-32": Row(_cifar(32), 25_000, 5000, Size(4, 64, 40), Size(1, 16, 60), 30, "crop-flip"),
     "fashion-28": Row(_fashion(28), 60_000, 10_000, Size(3, 48, 20), Size(1, 16, 20), 10, "shift"),
