@@ -53,9 +53,18 @@ class OverBudget(PromiseBroken):
 
 
 def time_network(
-    measure: Measure, skeleton: Skeleton, genotype: Genotype, demands: Demands, max_noise_floor: float
+    measure: Measure,
+    skeleton: Skeleton,
+    genotype: Genotype,
+    demands: Demands,
+    max_noise_floor: float,
+    is_surprise: bool = False,
 ) -> Measured:
-    """The latency of a network, on a machine that is quiet enough to say it; a close call is timed twice."""
+    """The latency of a network, on a machine that is quiet enough to say it.
+
+    A close call is timed twice, and the slower figure counts; so is what keeps the budget as a surprise: among several
+    networks that were predicted to miss it, the one that was measured too fast is the first to fit.
+    """
 
     percentile = demands.percentile
 
@@ -65,7 +74,7 @@ def time_network(
 
     measured = measure_once()
     surely_ms = measured.at(percentile) * (1 + _CLOSE_FLOORS * measured.noise_at(percentile))
-    if measured.at(percentile) <= demands.budget_ms < surely_ms:
+    if measured.at(percentile) <= demands.budget_ms and (demands.budget_ms < surely_ms or is_surprise):
         measured = max(measured, measure_once(), key=lambda one: one.at(percentile))
     return measured
 
@@ -74,7 +83,8 @@ def measure_candidate(
     candidate: Candidate, limit_ms: float, demands: Demands, measure: Measure, max_noise_floor: float
 ) -> Candidate:
     """A network that was sought under a limit, measured against the budget."""
-    measured = time_network(measure, candidate.target.skeleton, candidate.genotype, demands, max_noise_floor)
+    skeleton, is_surprise = candidate.target.skeleton, candidate.predicted.ms > limit_ms
+    measured = time_network(measure, skeleton, candidate.genotype, demands, max_noise_floor, is_surprise)
     fits = measured.keeps(demands.budget_ms, demands.percentile)
     return replace(candidate, limit_ms=limit_ms, measured=measured, fits=fits)
 

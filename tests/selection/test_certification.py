@@ -10,7 +10,7 @@ from pipeline.errors import PromiseBroken
 from pipeline.latency.budget_rule import Measured
 from pipeline.latency.statistics import Interval
 from pipeline.selection.budgets import argmax_seeker, best_seeker
-from pipeline.selection.certification import OverBudget, certify, time_network
+from pipeline.selection.certification import OverBudget, certify, measure_candidate, time_network
 from pipeline.selection.chooser import Chooser
 from pipeline.space.extremes import cheapest_genotype, costliest_genotype
 from tests.selection.fakes import DARTS, SMALL, FakeDevice, FakePredictor, make_chooser
@@ -222,6 +222,18 @@ def test_a_close_call_is_measured_twice_and_the_slower_counts(first_share: float
     assert len(device.calls) == 1 + measured_twice
     slower = 1.03 if measured_twice else 1.0
     assert measured.p50_ms == pytest.approx(slower * first_share * chosen.predicted.ms)
+
+
+@pytest.mark.parametrize(("limit_share", "measured_twice"), [(1.01, False), (0.99, True)])
+def test_what_keeps_the_budget_as_a_surprise_is_measured_twice(limit_share: float, measured_twice: bool) -> None:
+    """Far below the budget at first, a quarter slower then: what was predicted to miss it was measured too fast."""
+    chosen = make_chooser().choose(Demands(1e9, 50))
+    assert chosen is not None
+    predicted_ms = chosen.predicted.ms
+    factors = iter([0.8, 1.05])
+    device = FakeDevice(lambda ms: next(factors) * ms)
+    done = measure_candidate(chosen, limit_share * predicted_ms, Demands(predicted_ms, 50), device, FLOOR)
+    assert len(device.calls) == 1 + measured_twice and done.fits is not measured_twice
 
 
 def test_a_close_call_is_one_by_the_interval_of_the_promised_percentile() -> None:
