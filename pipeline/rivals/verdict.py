@@ -22,7 +22,8 @@ def compare_seeds(name: str, ours: Sequence[float], theirs: Sequence[float]) -> 
         return Difference(name=name, mean=mean, low=mean, high=mean)
     freedom = variance**2 / sum(p**2 / (len(own) - 1) for p, own in zip(parts, (ours, theirs), strict=True))
     half = float(student.ppf((1 + _CONFIDENCE) / 2, freedom)) * math.sqrt(variance)
-    return Difference(name=name, mean=mean, low=mean - half, high=mean + half)
+    low, high = max(mean - half, -1.0), min(mean + half, 1.0)  # as far as accuracies can differ
+    return Difference(name=name, mean=mean, low=low, high=high)
 
 
 def compare_all(entrants: Sequence[Entrant]) -> list[Difference]:
@@ -36,8 +37,8 @@ def is_beyond_seeds(difference: Difference) -> bool:
     return difference.low is not None and difference.high is not None and not difference.low <= 0 <= difference.high
 
 
-def conclude(entrants: Sequence[Entrant], differences: Sequence[Difference], test_images: int) -> str:
-    """One plain sentence on the best rival, and one on random networks of the space."""
+def conclude(entrants: Sequence[Entrant], differences: Sequence[Difference], test_images: int, epochs: int) -> str:
+    """One plain sentence on the best rival, and one on random networks of the space, after how long a training."""
     ours = entrants[0]
     by_name = {row.name: row for row in differences}
     rivals = [one for one in entrants[1:] if one.kind == "rival"]
@@ -48,7 +49,8 @@ def conclude(entrants: Sequence[Entrant], differences: Sequence[Difference], tes
         sentences.append(_conclude_pair(ours, best, by_name[best.name], test_images))
     if null is not None:
         sentences.append(_conclude_null(null, by_name[null.name]))
-    return " ".join(sentences)
+    trained = "1 epoch" if epochs == 1 else f"{epochs} epochs"
+    return " ".join([f"After {trained} of every network, from the start:", *sentences])
 
 
 def _conclude_pair(ours: Entrant, best: Entrant, difference: Difference, test_images: int) -> str:

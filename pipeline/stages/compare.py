@@ -222,7 +222,7 @@ def _conclude(
         entrants=entrants,
         unmatched=plan.unmatched,
         differences=differences,
-        sentence=conclude(entrants, differences, test_images),
+        sentence=conclude(entrants, differences, test_images, plan.epochs),
     )
 
 

@@ -78,7 +78,10 @@ def draw_predictions(column: Column, entry: SkeletonEntry) -> Element:
     shown = Range(max(shown.low, 0.0), shown.high)
     plot = Plot(shown, shown, "measured, ms", "predicted, ms", height=360)
     ends = (shown.low, shown.high)
-    plot.area([(ms, 1.1 * ms) for ms in ends], [(ms, 0.9 * ms) for ms in ends], "quiet", "±10 %")
+    low, high = ends  # the band bends where it meets the frame
+    upper = [(low, 1.1 * low), (high / 1.1, high), (high, high)]
+    lower = [(low, low), (low / 0.9, low), (high, 0.9 * high)]
+    plot.area(upper, lower, "quiet", "±10 %")
     plot.line([(ms, ms) for ms in ends], "limit", "as predicted", "dash")
     plot.points(fitted, "s4", "in the fit")
     plot.points(others, "s5", "not in the fit", "diamond")
