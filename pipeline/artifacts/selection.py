@@ -3,6 +3,10 @@
 from pipeline.artifacts.document import Document, Part, Percentiles
 from pipeline.artifacts.fields import Count, GenotypeField, NonNegative, Number, Sha256, SkeletonField
 
+# Verdicts on a network that was measured.
+CHOSEN, OVER = "chosen", "over budget"
+TIGHT, OUTDONE = "fits with too little to spare", "fits; a better one fits too"
+
 
 class Figures(Part):
     """A network and what is known of it without measuring."""

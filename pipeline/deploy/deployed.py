@@ -3,27 +3,21 @@
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from pipeline.artifacts.trained import Trained
 from pipeline.data.normalization import WHITE, Normalization, to_floats
-from pipeline.deploy.folding import Affine, ScaleShift, fold_batch_norms
+from pipeline.space.folding import Affine, FromPixels, ScaleShift, fold_batch_norms
 
 
-class Deployed(nn.Module):
+class Deployed(FromPixels):
     """Normalization and the folded network; pixels are float32 in 0…1, or uint8 in 0…255 if `uint8_input`."""
 
     def __init__(self, trained: Trained, uint8_input: bool) -> None:
-        super().__init__()
-        self.skeleton = trained.network.skeleton
-        self.uint8_input = uint8_input
-        self.normalize = _normalization(trained.mean, trained.std, WHITE if uint8_input else 1.0)
-        self.network = fold_batch_norms(trained.network)
+        normalize = _normalization(trained.mean, trained.std, WHITE if uint8_input else 1.0)
+        super().__init__(normalize, fold_batch_norms(trained.network))
+        self.skeleton, self.uint8_input = trained.network.skeleton, uint8_input
         self.requires_grad_(False)
-
-    def forward(self, pixels: Tensor) -> Tensor:
-        logits: Tensor = self.network(self.normalize(pixels.to(torch.float32)))
-        return logits
 
     def example(self) -> Tensor:
         """One image of zeros."""

@@ -20,7 +20,7 @@ CALLS = 60
 _WARM_CALLS = 10
 _US_PER_MS = 1000.0
 # torch's exporter names every node by the modules it is in
-_SCOPE = re.compile(r"^/(?:parts\.(?P<part>\d+)(?P<within>/(?:edges|preprocess)\.\d+)?|(?P<head>head))(?=/)")
+_SCOPE = re.compile(r"^/network/(?:parts\.(?P<part>\d+)(?P<within>/(?:edges|preprocess)\.\d+)?|(?P<head>head))(?=/)")
 _SUFFIX = "_kernel_time"
 
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from pipeline.latency.budget_rule import Measured
 from pipeline.latency.measure import Effort
-from pipeline.latency.models import make_model, make_network
+from pipeline.latency.models import from_pixels, make_model, make_network
 from pipeline.latency.target import TargetMachine
 from pipeline.space.genotype import Genotype
 from pipeline.space.skeleton import Skeleton
@@ -47,4 +47,4 @@ class Stopwatch:
     def _module(self, module: nn.Module) -> Any:
         size = (self.skeleton.in_channels, self.skeleton.resolution, self.skeleton.resolution)
         image = torch.rand(self.machine.device.fingerprint.batch, *size)
-        return make_model(self.machine.device, deepcopy(module), [image])
+        return make_model(self.machine.device, from_pixels(deepcopy(module), self.skeleton), [image])

@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
+from pipeline.artifacts.selection import CHOSEN, OUTDONE, OVER, TIGHT
 from pipeline.budget.feasibility import find_conflict
 from pipeline.budget.limits import Limit
 from pipeline.budget.targets import Demands
@@ -86,13 +87,17 @@ def select(chooser: Chooser, seeker: Seeker, demands: Demands, measure: Measure,
 
 def conclude(demands: Demands, certified: Certified) -> Outcome:
     """What was certified, with the verdict on every network."""
-    tried = tuple(_with_verdict(one, certified) for one in certified.tried)
-    return Outcome(demands, next(one for one in tried if one.verdict == "chosen"), tried)
+    tried = tuple(_with_verdict(one, certified, demands) for one in certified.tried)
+    return Outcome(demands, next(one for one in tried if one.verdict == CHOSEN), tried)
 
 
-def _with_verdict(one: Candidate, certified: Certified) -> Candidate:
-    verdicts = {True: "fits; a better one fits too", False: "over budget"}
-    return replace(one, verdict="chosen" if one is certified.best else verdicts[bool(one.fits)])
+def _with_verdict(one: Candidate, certified: Certified, demands: Demands) -> Candidate:
+    if one is certified.best:
+        return replace(one, verdict=CHOSEN)
+    if not one.fits:
+        return replace(one, verdict=OVER)
+    spares = one.timing.spares(demands.budget_ms, demands.percentile)
+    return replace(one, verdict=OUTDONE if spares else TIGHT)
 
 
 def _with_reason(error: OverBudget, chooser: Chooser, demands: Demands) -> OverBudget:

@@ -6,7 +6,7 @@ best one known to fit. Every measurement corrects the probabilities of networks 
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from statistics import NormalDist
 
@@ -89,17 +89,18 @@ class Refinement:
             pass
         everything = (*self._certified.tried, *self._tried[before:])
         tried = tuple(replace(one, judged=self._evolution.score(one.choices)) for one in everything)
-        alike = [one for one in tried if one.fits and one.target.skeleton == self._target.skeleton]
-        return self._certified._replace(best=max(alike, key=lambda one: one.judged or 0.0), tried=tried)
+        alike = [one for one in tried if one.target.skeleton == self._target.skeleton]
+        return self._certified._replace(best=max(self._safest(alike), key=lambda one: one.judged or 0.0), tried=tried)
 
-    @property
-    def _fitting(self) -> list[Candidate]:
-        return [one for one in self._tried if one.fits]
+    def _safest(self, tried: Sequence[Candidate]) -> list[Candidate]:
+        """Those that spare something of the budget; where none does, those that keep it."""
+        budget = (self._demands.budget_ms, self._demands.percentile)
+        return [one for one in tried if one.timing.spares(*budget)] or [one for one in tried if one.fits]
 
     def _try_next(self, measure: Measure, max_noise_floor: float) -> bool:
         """Measure the network with the largest expected gain; False when there is none."""
         scores = {choices: self._evolution.score(choices) for choices in self._likely()}
-        floor = max(self._evolution.score(one.choices) for one in self._fitting)
+        floor = max(self._evolution.score(one.choices) for one in self._safest(self._tried))
         chosen = largest_gain(scores, floor, self._fit_probability)
         if chosen is None:
             return False
@@ -144,6 +145,6 @@ class Refinement:
         return max(cost_ms / self._limit.at_most, 1e-3)
 
     def _learn(self, done: Candidate) -> None:
-        taken = done.timing.at(self._demands.percentile) / self._demands.budget_ms
+        taken = done.timing.at(self._demands.percentile) / done.timing.leaving_drift(self._demands.budget_ms)
         if math.isfinite(taken):
             self._probability.learn(self._share(done.choices), taken)

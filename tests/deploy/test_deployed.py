@@ -1,12 +1,20 @@
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
+import onnx
+import onnxruntime
 import pytest
 import torch
 
 from pipeline.deploy.deployed import Deployed, reference_logits
 from pipeline.deploy.evaluation import Session, compare
+from pipeline.latency.models import make_network
 from pipeline.onnx_file import write_quick
 from tests.deploy.conftest import make_images
+from tests.latency.test_executed import OnnxMaker
+
+SAME = {"GlobalAveragePool": "ReduceMean", "Flatten": "Reshape"}  # the exporters' words for the head's mean
 
 
 @pytest.mark.parametrize("uint8_input", [False, True])
@@ -29,3 +37,19 @@ def test_ties_may_fall_either_way_but_other_disagreements_count(trained, model_f
     assert found.ties == int((margins <= margins.median()).sum()) and found.disagreements == 0
     wrong: Any = [(image, label + 1) for image, label in images]
     assert compare(trained, model_file, wrong, 1e-4).correct_file == 0
+
+
+def test_what_is_certified_executes_what_the_deployed_file_executes(trained, model_file, tmp_path):
+    """Random weights, another exporter and a fixed batch leave the runtime the same work, normalization included."""
+    network = trained.network
+    certified = tmp_path / "certified.onnx"
+    certified.write_bytes(make_network(OnnxMaker(), network.skeleton, network.genotype))  # type: ignore[arg-type]
+    assert executed_kinds(certified, tmp_path) == executed_kinds(model_file, tmp_path)
+
+
+def executed_kinds(model: Path, folder: Path) -> Counter[str]:
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath, options.log_severity_level = str(folder / "optimized.onnx"), 3
+    onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    kinds = [node.op_type for node in onnx.load(options.optimized_model_filepath).graph.node]
+    return Counter(SAME.get(kind, kind) for kind in kinds)

@@ -139,7 +139,7 @@ def test_a_partial_file_that_is_of_no_use_is_ignored(tmp_path: Path, content: by
 
 def test_times_that_give_no_table_are_not_taken_up_again(tmp_path: Path) -> None:
     """Networks that take a thousandth of their sites: refused, and the next profile starts afresh."""
-    seconds = FakeDevice(cost=lambda m: module_ms(m) * (0.001 if type(m).__name__ == "Network" else 1.0))
+    seconds = FakeDevice(cost=lambda m: module_ms(m) * (0.001 if type(m).__name__ == "FromPixels" else 1.0))
     with pytest.raises(UserError, match="milliseconds"):
         profile_device(seconds, CAMPAIGN, EFFORT, tmp_path)
     assert not list(tmp_path.iterdir())
@@ -161,7 +161,7 @@ def test_a_failed_profile_never_replaces_a_good_table(tmp_path: Path) -> None:
 def bad_factor(module: Any) -> float:
     """Off by up to half for whole networks, by their number of parameters."""
     count = sum(parameter.numel() for parameter in module.parameters())
-    return 1.0 + 0.5 * ((count * 7919) % 13 / 6.0 - 1.0) if type(module).__name__ == "Network" else 1.0
+    return 1.0 + 0.5 * ((count * 7919) % 13 / 6.0 - 1.0) if type(module).__name__ == "FromPixels" else 1.0
 
 
 def test_a_failed_profile_is_better_than_none_and_is_replaced_by_a_good_one(tmp_path: Path) -> None:

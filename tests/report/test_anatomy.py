@@ -39,15 +39,15 @@ def test_measured_parts_add_up_to_the_latency() -> None:
 
 def test_nodes_are_assigned_by_the_modules_in_their_names() -> None:
     nodes = {
-        "/parts.0/parts.0.2/Relu_output_0_nchwc": 1.0,
-        "/parts.12/edges.3/edges.3.1/Conv_output_0_nchwc": 2.0,
-        "/parts.12/edges.3/edges.3.4/Relu": 3.0,
-        "/parts.12/preprocess.1/preprocess.1.0/Relu": 4.0,
-        "/parts.12/Concat": 5.0,
-        "/head/head.1/Flatten": 6.0,
+        "/network/parts.0/parts.0.2/Relu_output_0_nchwc": 1.0,
+        "/network/parts.12/edges.3/edges.3.1/Conv_output_0_nchwc": 2.0,
+        "/network/parts.12/edges.3/edges.3.4/Relu": 3.0,
+        "/network/parts.12/preprocess.1/preprocess.1.0/Relu": 4.0,
+        "/network/parts.12/Concat": 5.0,
+        "/network/head/head.1/Flatten": 6.0,
         "ReorderOutput_token_46": 7.0,
         "/other/parts.3/Conv": 8.0,
     }
     wanted = {"": 15.0, "0": 1.0, "12": 5.0, "12/edges.3": 5.0, "12/preprocess.1": 4.0, "head": 6.0}
     assert sum_by_part(nodes) == wanted
-    assert part_of("/parts.3") == ""
+    assert part_of("/network/parts.3") == ""

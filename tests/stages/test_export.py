@@ -24,7 +24,7 @@ from pipeline.stages import export
 from pipeline.stages.context import Context
 from tests.artifacts.made import made_certificate, made_metrics
 from tests.deploy.conftest import LABELS, make_images, make_trained
-from tests.deploy.test_folding import NASBENCH_RECORD
+from tests.space.test_folding import NASBENCH_RECORD
 
 FILES = {"model.onnx", "model.json", "labels.txt", "predict.py"}
 NOISE, P50_MS = 0.01, 1.0

@@ -2,7 +2,7 @@
 
 from xml.etree.ElementTree import Element
 
-from pipeline.artifacts.selection import CandidateFigures, Figures, Selection
+from pipeline.artifacts.selection import OVER, TIGHT, CandidateFigures, Figures, Selection
 from pipeline.report.contents import Contents
 from pipeline.report.layout import Cell, figure, milliseconds, percent, section, sources, table, whole
 from pipeline.report.markup import Child, tag
@@ -33,13 +33,15 @@ def make_reasons(contents: Contents) -> Element | None:
 def _explain(selection: Selection | None) -> Element:
     if selection is None:
         return tag("p", "It was given as a genotype file, and measured here before it was trained.")
-    fitting = sum(candidate.verdict != "over budget" for candidate in selection.candidates)
+    fitting = sum(candidate.verdict != OVER for candidate in selection.candidates)
     argmax, percentile = selection.argmax, int(selection.limits["percentile"])
+    tight = any(candidate.verdict == TIGHT for candidate in selection.candidates)
+    those = "those that leave something of the budget for the drift of a machine" if tight else "those"
     classic = "would fit too" if argmax.within_limits else "does not fit"
     judged = "by the sources below, with their weights" if selection.evidence else "by the search"
     return tag(
         "p",
-        f"{_count_tried(len(selection.candidates), fitting, percentile)}, and this one was judged the best of those "
+        f"{_count_tried(len(selection.candidates), fitting, percentile)}, and this one was judged the best of {those}, "
         f"{judged}. The classic argmax of the search is predicted to take "
         f"{argmax.predicted_ms:.3g} ms and {classic}.",
     )

@@ -1,8 +1,9 @@
 import pytest
 import torch
+from timm.layers.norm_act import BatchNormAct2d
 from torch import nn
 
-from pipeline.deploy.folding import ScaleShift, fold_batch_norms
+from pipeline.space.folding import ScaleShift, fold_batch_norms
 from pipeline.space.genotype import genotype_from_record
 from pipeline.space.network import Network
 from pipeline.space.skeleton import Skeleton
@@ -40,3 +41,11 @@ def test_convolution_with_a_bias():
     x = torch.rand(2, 2, 5, 5, dtype=torch.float64)
     with torch.no_grad():
         assert torch.allclose(fold_batch_norms(sequence)(x), sequence(x), rtol=0, atol=1e-13)
+
+
+def test_a_batch_norm_with_an_activation_inside_is_left_as_it_is():
+    """As timm's networks have them: to replace one by a scale and a shift would lose its activation."""
+    sequence = shake(nn.Sequential(nn.Conv2d(2, 3, 3), BatchNormAct2d(3))).eval().double()
+    x = torch.rand(2, 2, 5, 5, dtype=torch.float64)
+    with torch.no_grad():
+        assert torch.equal(fold_batch_norms(sequence)(x), sequence(x))

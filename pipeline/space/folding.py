@@ -1,4 +1,7 @@
-"""BatchNorm in evaluation mode is y = scale·x + shift per channel: absorbed by the convolutions before it."""
+"""The form in which networks are deployed and timed: pixels are normalized first, and no BatchNorm is left.
+
+BatchNorm in evaluation mode is y = scale·x + shift per channel: absorbed by the convolutions before it.
+"""
 
 import copy
 from typing import NamedTuple
@@ -31,13 +34,28 @@ class ScaleShift(nn.Module):
         return x * self.scale + self.shift
 
 
+class FromPixels(nn.Module):
+    """A network behind the normalization of its pixels: float32 in 0…1, or uint8 in 0…255 where that is scaled for."""
+
+    def __init__(self, normalize: ScaleShift, network: nn.Module) -> None:
+        super().__init__()
+        self.normalize, self.network = normalize, network
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        logits: Tensor = self.network(self.normalize(pixels.to(torch.float32)))
+        return logits
+
+
 def fold_batch_norms(module: nn.Module) -> nn.Module:
-    """A copy in evaluation mode that computes the same without any BatchNorm."""
+    """A copy in evaluation mode that computes the same without any BatchNorm2d.
+
+    Kinds of one that are not it, such as timm's with an activation inside, are left as they are.
+    """
     folded = copy.deepcopy(module).eval()
     for part in [part for part in folded.modules() if isinstance(part, nn.Sequential)]:
         _fold_sequence(part)
     for name, part in list(folded.named_modules()):
-        if isinstance(part, nn.BatchNorm2d):
+        if type(part) is nn.BatchNorm2d:
             assert part.running_var is not None
             folded.set_submodule(name, ScaleShift(_affine_of(part), part.running_var.dtype))
     return folded
@@ -47,7 +65,7 @@ def _fold_sequence(sequence: nn.Sequential) -> None:
     """Absorb every BatchNorm that directly follows a convolution, or two concatenated ones."""
     for index in range(len(sequence) - 1, 0, -1):
         norm, before = sequence[index], sequence[index - 1]
-        if not isinstance(norm, nn.BatchNorm2d):
+        if type(norm) is not nn.BatchNorm2d:
             continue
         if isinstance(before, nn.Conv2d):
             sequence[index - 1] = _absorb(before, _affine_of(norm))
