@@ -31,7 +31,7 @@ def read_config(path: Path, overrides: Overrides | None = None, optional: bool =
     Where the file is `optional` and not there, every setting has its default.
     """
     given = any(value is not None for values in (overrides or {}).values() for value in values.values())
-    origin = f"{path} with the flags of this run" if given else str(path)
+    origin = f"{path} with the flags that this run was given" if given else str(path)
     record = {} if optional and not path.exists() else _read_toml(path)
     return make_config(_merge(record, overrides or {}), origin)
 

@@ -63,6 +63,11 @@ def said_by_launcher(name: str, default: int) -> int:
     return int(text)
 
 
+def counted(count: int, noun: str) -> str:
+    """A number with its noun: "1 epoch", "2 epochs"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def say(message: str) -> None:
     """One line for the user."""
     if is_follower():
@@ -139,6 +144,13 @@ class Bar(Progress):
     """A progress bar; where there is no terminal to draw it, a line every half minute."""
 
     _silent_since = 0.0
+
+    def stop(self) -> None:
+        """Where nothing is drawn, what leaves no line behind leaves no empty one either."""
+        if self.live.transient and not self.console.is_interactive:
+            self.live.stop()
+        else:
+            super().stop()
 
     def update(self, task_id: TaskID, **changes: Any) -> None:
         super().update(task_id, **changes)

@@ -31,3 +31,12 @@ def test_followers_of_a_launcher_are_silent(
     monkeypatch.setenv("RANK", "0")
     assert not progress_bar().disable
     assert "hello" not in capsys.readouterr().err
+
+
+def test_a_bar_that_leaves_no_line_behind_leaves_no_empty_one_without_a_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for _ in range(3):
+        with progress_bar(transient=True) as bar:
+            bar.update(bar.add_task("timing", total=1, note=""), advance=1)
+    assert capsys.readouterr().err == ""

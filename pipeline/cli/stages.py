@@ -60,10 +60,10 @@ class Command(NamedTuple):
             run_stage(context, stage, self.force, self.yes)
         else:
             _exchange_kit(context, stage, self.kit)
-        if self.kit is None or (self.kit.measured and self.stage != "profile"):
-            _say_next(context.run, self.stage, context.config)
         if self.stage == "discretize":
             _require_all_kept(context.run)
+        if self.kit is None or (self.kit.measured and self.stage != "profile"):
+            _say_next(context.run, self.stage, context.config)
         return context.run
 
 
@@ -264,7 +264,7 @@ def export(
     kit = Kit.of(write_kit, from_kit)
     done = Command("export", config, run, flags, budget_ms, kit, force, yes).execute()
     if kit is None or kit.measured:
-        with logged(done):
+        with logged(done, goes_on=True):
             print_summary(done)
         write_page(done, config)
 
@@ -285,7 +285,7 @@ def run(
 
     context = open_run(config, run, {"target": {"budget_ms": budget_ms, "percentile": percentile}})
     run_all(context, yes)
-    with logged(context.run):
+    with logged(context.run, goes_on=True):
         print_summary(context.run)
     write_page(context.run, config)
     _require_all_kept(context.run)

@@ -4,7 +4,7 @@ from rich import box
 from rich.table import Table
 
 from pipeline.artifacts.comparison import Comparison
-from pipeline.console import print_result, say, show
+from pipeline.console import counted, print_result, say, show
 
 _HEADINGS = ("network", "width", "params", "M MACs", "ms", "train s", "accuracy", "over seeds")
 
@@ -14,7 +14,8 @@ def print_comparison(found: Comparison, as_json: bool) -> None:
     if as_json:
         print_result(found.record(), as_json)
         return
-    title = f"{found.epochs} epochs, {len(found.seeds)} seeds, p{found.percentile} in the same rounds"
+    length, seeds = counted(found.epochs, "epoch"), counted(len(found.seeds), "seed")
+    title = f"{length}, {seeds}, p{found.percentile} in the same rounds"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for heading in _HEADINGS:
         name = heading == "network"

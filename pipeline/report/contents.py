@@ -22,7 +22,7 @@ from pipeline.config_file import read_config
 from pipeline.errors import UserError
 from pipeline.latency.table import table_name
 from pipeline.resumable.history import Scan, scan_history
-from pipeline.rundir import RunDir, read_json
+from pipeline.rundir import RunDir, budget_name, read_json
 
 _T = TypeVar("_T", bound=Typed)
 _PNG, _LARGEST_PICTURE = b"\x89PNG\r\n\x1a\n", 8_000_000
@@ -30,11 +30,12 @@ _PNG, _LARGEST_PICTURE = b"\x89PNG\r\n\x1a\n", 8_000_000
 
 @dataclass(frozen=True)
 class BudgetResult:
-    """One of several budgets: its certificate, or what is left of its refusal."""
+    """One of several budgets: its certificate, or what is left of its refusal, and its training if it had one."""
 
     budget_ms: float
     certificate: Certificate | None
     selection: Selection | None
+    metrics: Metrics | None = None
 
 
 @dataclass(frozen=True)
@@ -149,9 +150,10 @@ class _Reader:
             refusal = None if certificate else self.read(Refusal, folder / "refusal.json")
             told = certificate or refusal
             if told is not None:
-                results.append(
-                    BudgetResult(told.budget_ms, certificate, self.read(Selection, folder / "selection.json"))
-                )
+                selection = self.read(Selection, folder / "selection.json")
+                trained = trained_for(self.run, told.budget_ms)
+                metrics = None if trained is None else self.read(Metrics, trained.metrics)
+                results.append(BudgetResult(told.budget_ms, certificate, selection, metrics))
         return tuple(sorted(results, key=lambda result: result.budget_ms))
 
     def seconds(self) -> dict[str, float]:
@@ -166,6 +168,19 @@ class _Reader:
             stage: float(record["seconds"])
             for stage, record in sorted(known.items(), key=lambda item: str(item[1].get("finished", "")))
         }
+
+
+def trained_for(run: RunDir, budget_ms: float) -> RunDir | None:
+    """The run as it has trained the network that is chosen for a budget now; None where it has not."""
+    for place in ("", budget_name(budget_ms)):
+        own = replace(run, budget=place)
+        if own.metrics.is_file() and own.certificate.is_file() and not trained_another(own):
+            try:
+                if Certificate.read(own.certificate).budget_ms == budget_ms:
+                    return own
+            except UserError:
+                continue  # named where it is read for itself
+    return None
 
 
 def read_contents(run: RunDir, config_path: Path) -> Contents:

@@ -1,6 +1,7 @@
 """`pipeline list`: the runs of a project with their budget, state, accuracy and latency."""
 
 import fcntl
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from pipeline.artifacts.stage_record import trained_another
 from pipeline.config_file import read_config
 from pipeline.console import print_result, say, show
 from pipeline.errors import UserError
-from pipeline.report.contents import run_names
-from pipeline.rundir import RunDir
+from pipeline.report.contents import run_names, trained_for
+from pipeline.rundir import RunDir, budget_folders
 
 _HEADINGS = ("run", "space", "budget", "state", "accuracy", "measured")
 
@@ -50,10 +51,27 @@ def _describe(run: RunDir) -> dict[str, Any]:
         "measured_ms": None if told is None or told.measured_ms is None else told.measured_ms.at(told.percentile),
         "expected_ms": None if told is None or told.expected_ms is None else told.expected_ms.at(told.percentile),
         "noise_floor": None if told is None else told.noise_floor,
+        "other_budgets": [] if told is None else list(_other_budgets(run, told.budget_ms, read)),
         "running": _is_held(run),
         "report": str(run.report.relative_to(run.project)) if run.report.is_file() else None,
         "damaged": damaged,
     }
+
+
+def _other_budgets(run: RunDir, own_ms: float, read: Callable[[type[Any], Path], Any]) -> Iterator[dict[str, Any]]:
+    """The networks that were chosen for other budgets, in rising order."""
+    found = [read(Certificate, folder / run.certificate.name) for folder in budget_folders(run.genotype.parent)]
+    others = [one for one in found if one is not None and one.budget_ms != own_ms]
+    for one in sorted(others, key=lambda one: one.budget_ms):
+        trained = trained_for(run, one.budget_ms)
+        metrics = None if trained is None else read(Metrics, trained.metrics)
+        yield {
+            "budget_ms": one.budget_ms,
+            "state": "certified" if trained is None else "exported" if trained.model_card.is_file() else "trained",
+            "test_accuracy": None if metrics is None else metrics.test_accuracy,
+            "measured_ms": None if one.measured_ms is None else one.measured_ms.at(one.percentile),
+            "percentile": one.percentile,
+        }
 
 
 def _settings(run: RunDir) -> dict[str, Any]:
@@ -85,6 +103,17 @@ def _is_held(run: RunDir) -> bool:
     return False
 
 
+def _row(record: Mapping[str, Any]) -> list[str]:
+    """Budget, state, accuracy and latency."""
+    budget_ms, accuracy, ms = record["budget_ms"], record["test_accuracy"], record["measured_ms"]
+    return [
+        "–" if budget_ms is None else f"{budget_ms:g} ms",
+        record["state"],
+        "–" if accuracy is None else f"{accuracy:.2%}",
+        "–" if ms is None else f"{ms:.3g} ms (p{record['percentile']})",
+    ]
+
+
 def print_runs(records: list[dict[str, Any]], as_json: bool) -> None:
     """One JSON object on stdout, or a table."""
     if as_json:
@@ -97,17 +126,11 @@ def print_runs(records: list[dict[str, Any]], as_json: bool) -> None:
     for heading in _HEADINGS:
         table.add_column(heading, overflow="fold", no_wrap=heading not in ("run", "state"))
     for record in records:
-        accuracy, ms = record["test_accuracy"], record["measured_ms"]
-        table.add_row(
-            record["run"],
-            record["space"] or "–",
-            "–" if record["budget_ms"] is None else f"{record['budget_ms']:g} ms",
-            record["state"]
-            + (", an older choice" if record["outdated"] else "")
-            + (", running" if record["running"] else ""),
-            "–" if accuracy is None else f"{accuracy:.2%}",
-            "–" if ms is None else f"{ms:.3g} ms (p{record['percentile']})",
-        )
+        older = ", an older choice" * record["outdated"]
+        state = f"{record['state']}{older}{', running' * record['running']}"
+        table.add_row(record["run"], record["space"] or "–", *_row({**record, "state": state}))
+        for other in record["other_budgets"]:
+            table.add_row("", "", *_row(other))
     show(table)
     pages = [record["report"] for record in records if record["report"]]
     if pages:

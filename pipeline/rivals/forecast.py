@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.artifacts.comparison import Comparison, Entrant
+from pipeline.console import counted
 from pipeline.rivals.verdict import is_beyond_seeds
 
 Curve = Sequence[float]  # training accuracy after each epoch, the mean over seeds
@@ -45,7 +46,7 @@ def foresee(comparison: Comparison, curves: Mapping[str, Curve], epoch: int, tra
         verdict = f"this network is expected to win over {best.name}{slow}"
     else:
         verdict = f"{best.name} is expected to win"
-    epochs = f"{comparison.epochs} epoch{'s' * (comparison.epochs > 1)}"
+    epochs = counted(comparison.epochs, "epoch")
     return (
         f"after epoch {epoch} it is right on {train_top1:.1%} of the training images; in `pipeline compare`, which "
         f"trained for {epochs}, {ours}, {theirs}: {verdict}"

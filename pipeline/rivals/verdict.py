@@ -7,6 +7,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from pipeline.artifacts.comparison import Difference, Entrant
+from pipeline.console import counted
 
 _CONFIDENCE = 0.95
 
@@ -49,7 +50,7 @@ def conclude(entrants: Sequence[Entrant], differences: Sequence[Difference], tes
         sentences.append(_conclude_pair(ours, best, by_name[best.name], test_images))
     if null is not None:
         sentences.append(_conclude_null(null, by_name[null.name]))
-    trained = "1 epoch" if epochs == 1 else f"{epochs} epochs"
+    trained = counted(epochs, "epoch")
     return " ".join([f"After {trained} of every network, from the start:", *sentences])
 
 

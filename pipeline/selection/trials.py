@@ -36,12 +36,12 @@ class TrainingBudget(NamedTuple):
     minutes: float
     at_most: int
 
-    def describe_excess(self, seconds_each: float) -> str:
-        """What to say where the fewest trainings that tell anything take longer than was asked for."""
-        least = FEWEST_TRIALS * seconds_each / 60
-        if least <= 1.5 * self.minutes:
-            return ""
-        return f": about {least:.0f} minutes, more than the {self.minutes:g} asked for, as fewer tell nothing"
+    def describe_time(self, seconds_each: float) -> str:
+        """How long they take in all; the fewest that tell anything may take longer than was asked for."""
+        minutes = self.trials(seconds_each) * seconds_each / 60
+        if minutes <= 1.5 * self.minutes:
+            return f", about {minutes:.1f} minutes in all"
+        return f": about {minutes:.0f} minutes, more than the {self.minutes:g} asked for, as fewer tell nothing"
 
     def trials(self, seconds_each: float) -> int:
         return max(FEWEST_TRIALS, min(self.at_most, round(60 * self.minutes / max(seconds_each, 1e-9))))
@@ -110,7 +110,7 @@ def gather_evidence(pool: Pool, sources: Sources, ledger: Ledger, budget: Traini
         ledger.try_out(pool.networks[:1], report)
         seconds = float(ledger.entries[0]["seconds"])
         planned = budget.trials(seconds)
-        say(f"{planned} short trainings of about {seconds:.0f} s each{budget.describe_excess(seconds)}")
+        say(f"{planned} short trainings of about {seconds:.0f} s each{budget.describe_time(seconds)}")
         bar.update(task, total=planned)
         ledger.try_out(spread_out(pool.networks, max(FEWEST_TRIALS // 2, round(_FIRST_SHARE * planned)))[1:], report)
         while True:

@@ -10,7 +10,7 @@ from torch import nn
 from pipeline.artifacts.certificate import Certificate
 from pipeline.artifacts.comparison import Comparison, Entrant, Plan, Trial, Unmatched
 from pipeline.artifacts.network import ChosenNetwork
-from pipeline.console import say
+from pipeline.console import counted, say
 from pipeline.data.normalization import Normalization
 from pipeline.errors import UserError
 from pipeline.latency.budget_rule import Measured
@@ -147,6 +147,7 @@ def _match(setting: Setting) -> tuple[dict[str, float], list[Unmatched]]:
     """Every rival at the width that takes the certified network's time; if none can be brought there, a refusal."""
     widths, unmatched = dict[str, float](), list[Unmatched]()
     latency_ms = setting.certificate.certified_ms
+    say(f"seeking the width at which each rival takes {latency_ms:.3g} ms, by timing up to two dozen widths of it …")
     for name in setting.order.named:
         match = match_width(builder_of(name, setting.chosen.skeleton), setting.watch.ratio_of)
         say(f"{name}: {match.ratio:.2f} of the certified network's latency at width {match.width:.2f}")
@@ -175,7 +176,10 @@ def _choose_epochs(setting: Setting, plan: Plan) -> int:
         seconds.append(time_epoch(plain_model(network), job))
     epochs = affordable_epochs(minutes, seconds, len(setting.order.seeds), most)
     total = epochs * len(setting.order.seeds) * sum(seconds) / 60
-    say(f"{epochs} epochs of every network with {len(setting.order.seeds)} seeds take about {total:.1f} minutes")
+    say(
+        f"{counted(epochs, 'epoch')} of every network with {counted(len(setting.order.seeds), 'seed')}: "
+        f"about {total:.1f} minutes of training"
+    )
     return epochs
 
 

@@ -7,7 +7,7 @@ from pipeline.artifacts.alphas import Alphas, SupernetWeights
 from pipeline.budget.feasibility import check_feasible
 from pipeline.budget.limits import Limit
 from pipeline.budget.targets import Demands, Target, make_targets
-from pipeline.console import say
+from pipeline.console import counted, say
 from pipeline.data.pool import GLIMPSED
 from pipeline.latency.validity import require_valid
 from pipeline.memory import require_memory
@@ -19,6 +19,7 @@ from pipeline.search.guards import FEW_STEPS, describe_short_search
 from pipeline.search.loop import SearchFiles, SearchResult, run_search
 from pipeline.search.objective import Constraint
 from pipeline.search.preview import preview_search
+from pipeline.selection.trials import FEWEST_TRIALS
 from pipeline.space.cells import Space
 from pipeline.space.extremes import cheapest_genotype, costliest_genotype
 from pipeline.space.footprint import supernet_bytes
@@ -67,10 +68,16 @@ def preview(context: Context) -> None:
     say(f"timing a few small steps on at most {GLIMPSED} of the images …")
     found = preview_search(make, config.search.batch_size)
     terms, epochs = config.search.neumann_terms, config.search.epochs
-    say(f"method: {config.search.method}, T = {found.inner_steps}, K = {terms}, {epochs} epochs")
+    say(f"method: {config.search.method}, T = {found.inner_steps}, K = {terms}, {counted(epochs, 'epoch')}")
     for line in found.lines(config.search, context.search_skeleton):
         say(line)
     _warn_of_short_search(found.steps_per_operation, epochs)
+    settings = config.discretize
+    if settings.evidence_minutes:
+        say(
+            f"after it: `discretize` trains candidates for about {settings.evidence_minutes:g} minutes "
+            f"([discretize] evidence_minutes), {FEWEST_TRIALS} of them at least, {settings.evidence_steps} steps each"
+        )
     say(f"next: pipeline {context.run.call('search')}, with the same flags but --dry-run")
 
 

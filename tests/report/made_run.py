@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from pipeline.artifacts.certificate import Iteration
+from pipeline.artifacts.certificate import Certificate, Iteration
 from pipeline.artifacts.document import Percentiles
 from pipeline.artifacts.latency_table import LatencyTable
 from pipeline.artifacts.metrics import ClassAccuracy, ConfidenceBin, Metrics
@@ -15,7 +16,7 @@ from pipeline.artifacts.network import ChosenNetwork
 from pipeline.config import Config, TargetConfig
 from pipeline.config_file import render_config
 from pipeline.latency.table import table_name
-from pipeline.rundir import RunDir, write_json, write_text
+from pipeline.rundir import RunDir, budget_name, write_json, write_text
 from pipeline.space.genotype import Genotype
 from pipeline.space.skeleton import Skeleton
 from tests.artifacts.made import (
@@ -132,3 +133,15 @@ def made_run(
     made_card(labels=list(labels)).write(run.model_card)
     made_comparison().write(run.comparison)
     return run
+
+
+def add_budgets(run: RunDir) -> None:
+    """Two budgets beside the run's own of 1 ms: the network for 0.5 ms was trained, that for 0.25 ms only certified."""
+    certificate, metrics = Certificate.read(run.certificate), Metrics.read(run.metrics)
+    for budget_ms in (1.0, 0.5, 0.25):
+        own = replace(run, budget=budget_name(budget_ms))
+        faster = Percentiles(p50=0.9 * budget_ms, p95=budget_ms, p99=budget_ms)
+        certificate.model_copy(update={"budget_ms": budget_ms, "measured_ms": faster}).write(own.certificate)
+        write_text(own.genotype, run.genotype.read_text())
+        write_text(own.selection, run.selection.read_text())
+    metrics.model_copy(update={"test_accuracy": 0.75}).write(replace(run, budget="0.5ms").metrics)

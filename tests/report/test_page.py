@@ -21,7 +21,7 @@ from pipeline.report.runs import describe_runs
 from pipeline.rundir import RunDir, sha256_of, write_text
 from pipeline.space.genotype import genotype_from_record
 from pipeline.space.skeleton import Skeleton
-from tests.report.made_run import NETWORK, made_run
+from tests.report.made_run import NETWORK, add_budgets, made_run
 
 # names of classes that would be markup, break out of attributes, or turn the text around them
 NASTY = (
@@ -79,6 +79,16 @@ def test_a_finished_run_has_every_section_in_order_and_says_the_answer(tmp_path:
     assert "deployed: epoch 5" in text, "the best epoch on images kept aside, not the last"
     assert run.exported_report.read_text(encoding="utf-8") == page
     assert page_of(run) == page, "the same contents give the same page"
+
+
+def test_several_budgets_have_a_table_with_the_accuracy_of_those_that_were_trained(tmp_path: Path) -> None:
+    run = made_run(tmp_path)
+    add_budgets(run)
+    budgets = read_contents(run, tmp_path / "pipeline.toml").budgets
+    found = [(one.budget_ms, one.metrics and one.metrics.test_accuracy) for one in budgets]
+    assert found == [(0.25, None), (0.5, 0.75), (1.0, 0.9)]
+    text = "".join(Parsed(page_of(run)).text)
+    assert "not trained" in text and "75.00%" in text
 
 
 def test_a_page_never_shows_an_older_training_as_that_of_the_present_choice(tmp_path: Path) -> None:

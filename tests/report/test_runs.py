@@ -11,7 +11,7 @@ from pipeline.report.page import write_report
 from pipeline.report.runs import describe_runs, print_runs
 from pipeline.rundir import RunDir
 from tests.artifacts.made import made_comparison
-from tests.report.made_run import made_run
+from tests.report.made_run import add_budgets, made_run
 
 
 def test_runs_are_listed_with_their_state_and_figures(tmp_path: Path) -> None:
@@ -28,6 +28,18 @@ def test_runs_are_listed_with_their_state_and_figures(tmp_path: Path) -> None:
     assert demo["test_accuracy"] == 0.9 and demo["space"] == "nasbench201" and not demo["running"]
     with run.locked():
         assert describe_runs(tmp_path)[2]["running"]
+
+
+def test_networks_of_other_budgets_are_listed_with_what_became_of_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_budgets(made_run(tmp_path))
+    (demo,) = describe_runs(tmp_path)
+    found = [(one["budget_ms"], one["state"], one["test_accuracy"]) for one in demo["other_budgets"]]
+    assert found == [(0.25, "certified", None), (0.5, "trained", 0.75)]
+    print_runs([demo], as_json=False)
+    shown = capsys.readouterr().err
+    assert "0.25 ms" in shown and "75.00%" in shown and "90.00%" in shown
 
 
 def test_the_list_is_one_json_object_or_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

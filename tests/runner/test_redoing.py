@@ -16,6 +16,7 @@ from pipeline.rundir import RunDir, write_text
 from pipeline.runner import execution
 from pipeline.runner.artifacts import check_inputs
 from pipeline.runner.execution import run_all, run_stage
+from pipeline.runner.log import logged
 from pipeline.runner.opening import open_run, take_budget
 from pipeline.runner.redoing import set_aside
 from pipeline.stages import Stage, stage_named
@@ -143,6 +144,10 @@ def test_a_run_keeps_a_log_of_what_was_said_and_a_refusal_adds_nothing(
     log = context(tmp_path).run.log
     first = log.read_text()
     assert "pipeline search --run one" in first and "▶ search: not done yet" in first
+    with logged(context(tmp_path).run, goes_on=True):
+        console.say("its closing table")
+    first = log.read_text()
+    assert first.count("\n---") == 0 and first.endswith("its closing table\n")
 
     def refuse(_: Context) -> None:
         raise PromiseBroken("over budget")

@@ -146,5 +146,5 @@ def test_idle_sources_are_not_asked() -> None:
 
 
 def test_minutes_that_are_too_few_for_the_fewest_trainings_are_said() -> None:
-    assert TrainingBudget(5.0, 100).describe_excess(30.0) == ""
-    assert "about 8 minutes, more than the 1 asked for" in TrainingBudget(1.0, 100).describe_excess(60.0)
+    assert TrainingBudget(5.0, 100).describe_time(30.0) == ", about 5.0 minutes in all"
+    assert "about 8 minutes, more than the 1 asked for" in TrainingBudget(1.0, 100).describe_time(60.0)

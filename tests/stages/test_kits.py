@@ -95,7 +95,7 @@ def test_a_prediction_over_the_budget_is_refused(tmp_path: Path, percentile: int
 
 @pytest.mark.usefixtures("elsewhere")
 def test_the_kit_holds_several_candidates_best_first_and_the_best_that_fits_is_certified(tmp_path: Path) -> None:
-    """The target is 7 % slower than its table says: what prediction takes does not fit, a later candidate does."""
+    """The target is 7 % slower than its table says: what prediction takes does not fit, a later one does."""
     context, kit = make_context(tmp_path), tmp_path / "kit"
     candidates_kit.write_kit(context, kit)
     handed = [genotype_from_record(one["genotype"]) for one in read_json(kit / "kit.json")["candidates"].values()]
@@ -104,7 +104,7 @@ def test_the_kit_holds_several_candidates_best_first_and_the_best_that_fits_is_c
     assert len(handed) >= 4 and times == sorted(times, reverse=True)
     assert budget_ms < times[0] <= 1.08 * budget_ms, "the first may fit although prediction says no"
     candidates_kit.use_kit(context, answer(kit, lambda genotype: 1.07 * predicted_ms(genotype)))
-    best = next(genotype for genotype, ms in zip(handed, times, strict=True) if 1.07 * ms <= budget_ms)
+    best = next(genotype for genotype, ms in zip(handed, times, strict=True) if 1.07 * ms <= 0.98 * budget_ms)
     certificate, chosen = context.read(Certificate), context.read(ChosenNetwork)
     assert chosen.genotype == best != handed[0]
     assert certificate.require_of(chosen).certified_ms == pytest.approx(1.07 * predicted_ms(best))

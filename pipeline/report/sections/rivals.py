@@ -3,11 +3,14 @@
 from xml.etree.ElementTree import Element
 
 from pipeline.artifacts.comparison import Comparison, Difference, Entrant
+from pipeline.console import counted
 from pipeline.report.contents import BudgetResult, Contents
-from pipeline.report.layout import Cell, figure, milliseconds, section, sources, table, whole
+from pipeline.report.layout import Cell, figure, milliseconds, percent, section, sources, table, whole
 from pipeline.report.markup import Child, tag
 from pipeline.report.pictures.rivals import draw_rivals
 from pipeline.report.pictures.selection import ParetoPoint, draw_pareto
+
+_BUDGET_HEADINGS = ("budget, ms", "measured, ms", "cells × channels", "M multiply-adds", "score", "test accuracy")
 
 
 def make_rivals(contents: Contents) -> Element | None:
@@ -15,10 +18,10 @@ def make_rivals(contents: Contents) -> Element | None:
     if found is None:
         return None
     source = contents.place(contents.run.comparison)
-    seeds = f"{len(found.seeds)} seed{'s' * (len(found.seeds) > 1)}"
+    seeds = counted(len(found.seeds), "seed")
     words = (
         f"All trained alike: the same {found.train_images:,} images, loader and recipe (without auxiliary head and "
-        f"dropped paths, which only some networks have), {found.epochs} epochs, {seeds}, tested on "
+        f"dropped paths, which only some networks have), {counted(found.epochs, 'epoch')}, {seeds}, tested on "
         f"{found.test_images:,} images. Latencies were taken in the same rounds"
         f"{'' if found.on_target else ', on this machine and not on the target'}."
     )
@@ -89,7 +92,21 @@ def make_budgets(contents: Contents) -> Element | None:
     words = f"No network was measured to keep {', '.join(refused)}." if refused else ""
     picture = draw_pareto(points, percentile, argmax)
     caption = "The network for each budget: its score and measured latency; labels are cells × channels."
-    return section("budgets", "Several budgets", figure(picture, caption, *files), tag("p", words))
+    networks = table(_BUDGET_HEADINGS, [_budget_row(result) for result in certified], numeric=(0, 1, 3, 4, 5))
+    return section("budgets", "Several budgets", networks, figure(picture, caption, *files), tag("p", words))
+
+
+def _budget_row(result: BudgetResult) -> list[Child | Cell]:
+    assert result.certificate is not None and result.selection is not None
+    chosen, metrics = result.selection.chosen, result.metrics
+    return [
+        Cell(f"{result.budget_ms:g}", result.budget_ms),
+        milliseconds(result.certificate.certified_ms),
+        f"{chosen.cells} × {chosen.channels}",
+        Cell(f"{chosen.macs / 1e6:.2f}", float(chosen.macs)),
+        percent(chosen.score_share, 0),
+        Cell("not trained", None) if metrics is None else percent(metrics.test_accuracy, 2),
+    ]
 
 
 def _point(result: BudgetResult) -> ParetoPoint | None:

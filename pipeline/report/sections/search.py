@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from xml.etree.ElementTree import Element
 
+from pipeline.console import counted
 from pipeline.report.contents import Contents
 from pipeline.report.layout import figure, figures, section
 from pipeline.report.markup import tag
@@ -97,7 +98,7 @@ def describe_guards(entries: Entries) -> Iterator[str]:
     for entry in collapses[:3]:
         yield f"Collapse at epoch {entry.get('epoch', 0) + 1}: {entry['collapse']}."
     if len(collapses) > 3:
-        yield f"Collapse in {len(collapses)} epochs in all."
+        yield f"Collapse in {counted(len(collapses), 'epoch')} in all."
     if not halvings and not collapses and not fallbacks and not doubt:
         yield "No guard fired: no collapse, no halved γ, no step without its implicit part."
     if resumed:

@@ -7,6 +7,7 @@ from xml.etree.ElementTree import Element
 
 from pipeline.artifacts.metrics import Metrics
 from pipeline.artifacts.mistakes import Mistakes
+from pipeline.console import counted
 from pipeline.report.contents import Contents
 from pipeline.report.layout import Cell, figure, figures, folded, percent, section, sources, table, whole
 from pipeline.report.markup import Child, tag
@@ -65,10 +66,10 @@ def _describe(metrics: Metrics | None) -> str:
     if metrics is None:
         return "Training is not finished; the test images have not been looked at."
     return (
-        f"{metrics.epochs} epochs on {metrics.train_images:,} images in {metrics.precision}; deployed weights: "
-        f"{metrics.weights}. The one look at {metrics.test_images:,} test images found {metrics.test_accuracy:.2%} "
-        f"right{metrics.describe_top5()}, a loss of {metrics.test_loss:.3f} and a calibration error of "
-        f"{metrics.calibration_error:.1%}."
+        f"{counted(metrics.epochs, 'epoch')} on {metrics.train_images:,} images in {metrics.precision}; deployed "
+        f"weights: {metrics.weights}. The one look at {metrics.test_images:,} test images found "
+        f"{metrics.test_accuracy:.2%} right{metrics.describe_top5()}, a loss of {metrics.test_loss:.3f} "
+        f"and a calibration error of {metrics.calibration_error:.1%}."
     )
 
 
