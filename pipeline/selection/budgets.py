@@ -19,15 +19,17 @@ from pipeline.selection.certification import Certified, Measure, OverBudget, See
 from pipeline.selection.chooser import Chooser
 from pipeline.selection.evolution import Evolution
 from pipeline.selection.refinement import Refinement
+from pipeline.space.choices import Choices
 from pipeline.space.genotype import Genotype
 
 
 class Rules(NamedTuple):
-    """How a selection proceeds. `evolution` leads to networks beyond the highest sums of scores."""
+    """How a selection proceeds. `evolution` leads to networks beyond the highest sums of scores, and those `starts`."""
 
     max_rounds: int
     max_noise_floor: float
     evolution: Evolution | None = None
+    starts: tuple[Choices, ...] = ()
 
 
 class Outcome(NamedTuple):
@@ -80,7 +82,7 @@ def select(chooser: Chooser, seeker: Seeker, demands: Demands, measure: Measure,
     except OverBudget as error:
         raise _with_reason(error, chooser, demands) from None
     if rules.evolution is not None:
-        refinement = Refinement(chooser, rules.evolution, demands, certified)
+        refinement = Refinement(chooser, rules.evolution, demands, certified, rules.starts)
         certified = refinement.refine(measure, rules.max_rounds, rules.max_noise_floor)
     return conclude(demands, certified)
 

@@ -71,8 +71,15 @@ def largest_gain(
 class Refinement:
     """Looks for better networks of the skeleton that the certified one has."""
 
-    def __init__(self, chooser: Chooser, evolution: Evolution, demands: Demands, certified: Certified) -> None:
-        self._chooser, self._evolution, self._demands = chooser, evolution, demands
+    def __init__(
+        self,
+        chooser: Chooser,
+        evolution: Evolution,
+        demands: Demands,
+        certified: Certified,
+        starts: Sequence[Choices] = (),
+    ) -> None:
+        self._chooser, self._evolution, self._demands, self._starts = chooser, evolution, demands, starts
         self._certified, self._target = certified, certified.best.target
         self._limit, *self._other_limits = self._target.limits(demands)
         self._tried = [one for one in certified.tried if one.target.skeleton == self._target.skeleton]
@@ -125,7 +132,7 @@ class Refinement:
     def _evolve(self) -> list[Choices]:
         limits = self._target.limits(self._demands, self._certified.factor)
         sums = best_candidates(self._chooser.programme, limits, _STARTS, 1, self._target.latency)
-        starts = [self._certified.best.choices, *(solution.choices for solution in sums)]
+        starts = [self._certified.best.choices, *self._starts, *(solution.choices for solution in sums)]
         found = self._evolution.evolve(starts, self._may_fit, self._evaluations)
         self._evaluations = self._evolution.evaluations // _LATER_PART
         return found

@@ -26,7 +26,7 @@ from pipeline.selection.records import Circumstances, TableState
 from pipeline.selection.sources import ALPHA
 from pipeline.selection.verdict import Exploration, Verdict, conclude
 from pipeline.space.cells import Space
-from pipeline.space.choices import Choices
+from pipeline.space.choices import Choices, choices_of
 from pipeline.space.genotype import Genotype
 from pipeline.space.score import argmax_genotype
 from pipeline.stages.context import Context
@@ -92,11 +92,15 @@ def make_job(context: Context, prospect: Prospect, found: Alphas, budgets_ms: Se
     settings, target, scores = context.config.discretize, context.config.target, alpha_scores(context, found)
     verdict = _weigh_evidence(context, prospect, found.space, scores, budgets_ms) if settings.rule == "best" else None
     chooser_scores = scores if verdict is None else verdict.scores
+    argmax = argmax_genotype(found.space, found.scores())
+    rules = Rules(settings.max_rounds, target.max_noise_floor)
+    if verdict is not None:
+        rules = rules._replace(evolution=verdict.evolution, starts=(choices_of(found.space, argmax),))
     return Job(
         chooser=Chooser(found.space, chooser_scores, prospect.targets, settings.score_share),
-        argmax=argmax_genotype(found.space, found.scores()),
+        argmax=argmax,
         measure=prospect.measure,
-        rules=Rules(settings.max_rounds, target.max_noise_floor, verdict and verdict.evolution),
+        rules=rules,
         limits=target,
         circumstances=Circumstances(
             settings.rule,

@@ -11,8 +11,8 @@ from pipeline.latency.budget_rule import Measured
 from pipeline.selection.budgets import Outcome, Rules, best_seeker, select
 from pipeline.selection.evolution import Evolution
 from pipeline.selection.refinement import FitProbability, largest_gain
-from pipeline.space.choices import Choices
-from pipeline.space.genotype import Genotype
+from pipeline.space.choices import Choices, choices_of
+from pipeline.space.genotype import Genotype, genotype_from_record
 from pipeline.space.plan import Choice
 from pipeline.space.skeleton import Skeleton
 from tests.selection.fakes import DARTS, SMALL, FakeDevice, FakePredictor, make_chooser
@@ -73,6 +73,19 @@ def test_a_better_network_is_found_within_the_budget(share: float) -> None:
     assert [one.verdict for one in outcome.tried].count("chosen") == 1
     genotypes = [str(done.genotype.record()) for done in outcome.tried]
     assert len(set(genotypes)) == len(genotypes)
+
+
+def test_a_network_named_as_a_start_is_measured_where_it_is_judged_better() -> None:
+    """One that no few changes lead to, and that fits with ease: separable convolutions of the first two inputs."""
+    genes = [["sep_conv_3x3", 0], ["sep_conv_3x3", 1]] * 4
+    named = genotype_from_record({"space": "darts", "normal": genes, "reduce": genes})
+    demands, chooser = Demands(1e3, 50), make_chooser()
+    wanted = choices_of(DARTS, named)
+    for starts in ((), (wanted,)):
+        evolution = Evolution(DARTS, lambda choices: float(choices == wanted), 20, seed=0)
+        rules = Rules(5, max_noise_floor=0.05, evolution=evolution, starts=starts)
+        outcome = select(chooser, best_seeker(chooser, demands), demands, FakeDevice(lambda ms: ms), rules)
+        assert (outcome.chosen.genotype == named) is bool(starts)
 
 
 def test_no_more_measurements_than_allowed() -> None:
