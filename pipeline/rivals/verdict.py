@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import t as student
@@ -10,6 +11,18 @@ from pipeline.artifacts.comparison import Difference, Entrant
 from pipeline.console import counted
 
 _CONFIDENCE = 0.95
+_SHORT = 0.2  # of the epochs of [retrain]
+
+
+class Trained(NamedTuple):
+    """Epochs that every network had, and those that [retrain] wants."""
+
+    epochs: int
+    wanted: int
+
+    @property
+    def is_short(self) -> bool:
+        return self.epochs < _SHORT * self.wanted
 
 
 def compare_seeds(name: str, ours: Sequence[float], theirs: Sequence[float]) -> Difference:
@@ -38,7 +51,7 @@ def is_beyond_seeds(difference: Difference) -> bool:
     return difference.low is not None and difference.high is not None and not difference.low <= 0 <= difference.high
 
 
-def conclude(entrants: Sequence[Entrant], differences: Sequence[Difference], test_images: int, epochs: int) -> str:
+def conclude(entrants: Sequence[Entrant], differences: Sequence[Difference], test_images: int, trained: Trained) -> str:
     """One plain sentence on the best rival, and one on random networks of the space, after how long a training."""
     ours = entrants[0]
     by_name = {row.name: row for row in differences}
@@ -50,8 +63,12 @@ def conclude(entrants: Sequence[Entrant], differences: Sequence[Difference], tes
         sentences.append(_conclude_pair(ours, best, by_name[best.name], test_images))
     if null is not None:
         sentences.append(_conclude_null(null, by_name[null.name]))
-    trained = counted(epochs, "epoch")
-    return " ".join([f"After {trained} of every network, from the start:", *sentences])
+    if trained.is_short:
+        sentences.append(
+            f"So short a training says little about one of {trained.wanted} epochs, after which the order may be "
+            "another (--minutes takes more)."
+        )
+    return " ".join([f"After {counted(trained.epochs, 'epoch')} of every network, from the start:", *sentences])
 
 
 def _conclude_pair(ours: Entrant, best: Entrant, difference: Difference, test_images: int) -> str:

@@ -21,7 +21,7 @@ from pipeline.rivals.matching import match_width
 from pipeline.rivals.networks import RANDOM, builder_of, count_macs
 from pipeline.rivals.pace import affordable_epochs, time_epoch
 from pipeline.rivals.timing import Stopwatch
-from pipeline.rivals.verdict import compare_all, conclude
+from pipeline.rivals.verdict import Trained, compare_all, conclude
 from pipeline.space.genotype import Genotype
 from pipeline.space.network import Network
 from pipeline.stages.context import Context
@@ -213,6 +213,7 @@ def _conclude(
         entrants.append(_describe(setting, contestant.name, width, group, own, trials[contestant.name]))
     differences = compare_all(entrants)
     test_images = len(context.data.test)
+    trained = Trained(plan.epochs, context.config.retrain.epochs)
     return Comparison(
         percentile=certificate.percentile,
         budget_ms=certificate.budget_ms,
@@ -226,7 +227,7 @@ def _conclude(
         entrants=entrants,
         unmatched=plan.unmatched,
         differences=differences,
-        sentence=conclude(entrants, differences, test_images, plan.epochs),
+        sentence=conclude(entrants, differences, test_images, trained),
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import ttest_ind
 
 from pipeline.artifacts.comparison import Entrant
-from pipeline.rivals.verdict import compare_all, compare_seeds, conclude, is_beyond_seeds
+from pipeline.rivals.verdict import Trained, compare_all, compare_seeds, conclude, is_beyond_seeds
 
 
 def entrant(name: str, kind: Any, accuracies: list[float], params: int = 100) -> Entrant:
@@ -35,11 +35,11 @@ def test_one_seed_has_no_interval_and_equal_seeds_an_empty_one() -> None:
     assert wide.low == -1.0 and wide.high is not None and wide.high <= 1.0, "no difference is larger"
 
 
-def sentence(ours: list[float], plain: list[float], random: list[float] | None = None) -> str:
+def sentence(ours: list[float], plain: list[float], random: list[float] | None = None, wanted: int = 4) -> str:
     entrants = [entrant("certified", "certified", ours), entrant("weak", "rival", [0.1] * len(plain))]
     entrants.append(entrant("plain", "rival", plain, params=70))
     entrants += [entrant("random", "random", random)] if random else []
-    return conclude(entrants, compare_all(entrants), 500, epochs=4)
+    return conclude(entrants, compare_all(entrants), 500, Trained(4, wanted))
 
 
 def test_the_sentence_says_who_wins_by_how_much_and_whether_it_counts() -> None:
@@ -56,6 +56,12 @@ def test_the_sentence_says_who_wins_by_how_much_and_whether_it_counts() -> None:
     ahead = sentence([0.9], [0.8])
     assert "one seed cannot tell. The certified network is ahead, which more seeds" in ahead
     assert "better choice" not in ahead, "of a network that had the lower accuracy"
+
+
+def test_a_comparison_after_few_of_the_epochs_says_that_it_tells_little() -> None:
+    ours, plain = [0.95, 0.951, 0.949], [0.90, 0.901, 0.899]
+    assert "says little" not in sentence(ours, plain, wanted=20)
+    assert "So short a training says little about one of 21 epochs," in sentence(ours, plain, wanted=21)
 
 
 def test_the_null_is_told_apart() -> None:
