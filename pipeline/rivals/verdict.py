@@ -77,7 +77,7 @@ def _conclude_pair(ours: Entrant, best: Entrant, difference: Difference, test_im
         doubt = "one seed cannot tell" if difference.low is None else "no more than seeds explain"
         even = f"No winner between the certified network and {best.name}, the best rival: {figures}, {doubt}."
         if difference.mean > 0:
-            return f"{even} The certified network is ahead, which more seeds (--seeds) or epochs would have to show."
+            return f"{even} The certified network is ahead; only more seeds (--seeds) or epochs tell whether by chance."
         return (
             f"{even} {best.name} needs no search, so it is the better choice unless its size "
             f"({best.params:,} parameters against {ours.params:,}) speaks against it."

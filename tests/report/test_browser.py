@@ -61,8 +61,8 @@ def test_the_page_loads_without_complaints_and_shows_its_figures(
 def test_data_run_no_script_and_tables_sort(browser: Browser, page: Path) -> None:
     browser.open(page, 1400)
     assert browser.evaluate("document.scripts.length") == 1
-    column = "[...document.querySelectorAll('#rivals tbody tr')].map(row => row.cells[6].textContent)"
-    heading = "document.querySelectorAll('#rivals thead button')[6].click()"
+    column = "[...document.querySelectorAll('#rivals tbody tr')].map(row => row.cells[1].textContent)"
+    heading = "document.querySelectorAll('#rivals thead button')[1].click()"
     before = browser.evaluate(column)
     assert before == ["92.50%", "82.50%"]
     browser.evaluate(heading)

@@ -41,7 +41,8 @@ def draw_rounds(iterations: Sequence[Iteration], budget_ms: float, percentile: i
     places = list(enumerate(iterations, start=1))
     predicted = [(float(x), done.predicted_ms) for x, done in places]
     measured = [(float(x), done, done.measured_ms.at(percentile)) for x, done in places if done.measured_ms is not None]
-    shown = range_of([*(ms for _, ms in predicted), *(ms for _, _, ms in measured), budget_ms], margin=0.15)
+    ends = [ms * (1 + sign * (done.noise_floor or 0.0)) for _, done, ms in measured for sign in (-1, 1)]
+    shown = range_of([*(ms for _, ms in predicted), *ends, budget_ms], margin=0.15)
     ticks = [x for x, _ in predicted] if len(places) <= 12 else None
     plot = Plot(Range(0.5, len(places) + 0.5), shown, "round", f"p{percentile}, ms", ticks)
     plot.level(budget_ms, "limit", f"budget, {budget_ms:g} ms")

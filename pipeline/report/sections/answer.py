@@ -112,15 +112,18 @@ def _facts(contents: Contents, latency: _Latency) -> list[Fact]:
     percentiles = " / ".join(f"{told.latency_ms.at(q):.3g}" for q in (50, 95, 99))
     raw_ms = told.latency_ms.raw_p50
     raw = "" if raw_ms is None else f"; p50 is of undisturbed calls, that of all (raw_p50) is {raw_ms:.3g} ms"
+    over = [f"p{q}" for q in (95, 99) if q > told.percentile and told.latency_ms.at(q) > told.budget_ms]
+    slower = f"; the budget is for p{told.percentile}, and {' and '.join(over)} exceed it" if over else ""
     rows.append(
         Fact(
             "p50 / p95 / p99",
             f"{percentiles} ms",
-            f"5 % of calls take longer than p95, 1 % than p99: other work on the machine shows there first{raw}",
+            "5 % of calls take longer than p95, 1 % than p99: other work on the machine shows there "
+            f"first{slower}{raw}",
         )
     )
     if certificate is not None and certificate.predicted_ms is not None:
-        before = f"certified at {certificate.certified_ms:.3g} ms, {certificate.basis}"
+        before = f"by the latency table; then certified at {certificate.certified_ms:.3g} ms, {certificate.basis}"
         rows.append(Fact("predicted latency", f"{certificate.predicted_ms:.3g} ms", before))
     network = contents.network
     if network is not None:

@@ -99,8 +99,8 @@ def _shortlist(contents: Contents, selection: Selection) -> list[Child]:
     headings = ("size", "parameters", "M MACs", "score", "judged", "predicted ms", "measured ms", "verdict")
     words = (
         "Networks in the order they were measured. The score sums over single choices, from a random cell (0 %) to the "
-        "best one known. What decides is how a network is judged as a whole (higher is better): of those that fit, "
-        "the highest is taken, so that the highest score need not win."
+        "best one known. What decides is how a network is judged as a whole, in about standard deviations of those "
+        "considered: of those that fit, the highest is taken, so that the highest score need not win."
     )
     return [
         tag("h3", "Shortlist"),

@@ -24,6 +24,8 @@ def make_training(contents: Contents) -> Element | None:
         return None
     source = contents.place(run.latest_history("retrain"))
     marked = deployed_epoch(history, metrics)
+    aside = "; on images kept aside, of the weights that would be deployed"
+    has_holdout = any("holdout_loss" in entry for entry in history)
     return section(
         "training",
         "Training",
@@ -33,7 +35,7 @@ def make_training(contents: Contents) -> Element | None:
             figure(
                 draw_training(history, {"train_loss": "training images", "holdout_loss": "kept aside"}, "loss", marked),
                 "Cross entropy of the deployed head. On training images it is of the weights as they move, with "
-                "augmentation, mixing and smoothing; on images kept aside, of the weights that would be deployed.",
+                f"augmentation, mixing and smoothing{aside * has_holdout}.",
                 source,
             ),
             figure(
