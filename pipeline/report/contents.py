@@ -52,6 +52,7 @@ class Contents:
     budgets: tuple[BudgetResult, ...] = ()
     table: LatencyTable | None = None
     table_path: PurePosixPath | None = None
+    trials: Scan = field(default_factory=Scan)
     search: Scan = field(default_factory=Scan)
     training: Scan = field(default_factory=Scan)
     metrics: Metrics | None = None
@@ -202,6 +203,7 @@ def read_contents(run: RunDir, config_path: Path) -> Contents:
         budgets=reader.budgets(),
         table=None if table_path is None else reader.read(LatencyTable, table_path),
         table_path=_relative(run, table_path),
+        trials=reader.scan(run.evidence),
         search=reader.scan(run.latest_history("search")),
         training=reader.scan(run.latest_history("retrain")),
         metrics=reader.read(Metrics, run.metrics),

@@ -2,7 +2,8 @@
 
 from xml.etree.ElementTree import Element
 
-from pipeline.artifacts.selection import OVER, TIGHT, CandidateFigures, Figures, Selection
+from pipeline.artifacts.selection import CHOSEN, OVER, TIGHT, CandidateFigures, Figures, Selection
+from pipeline.console import counted
 from pipeline.report.contents import Contents
 from pipeline.report.layout import Cell, figure, milliseconds, percent, section, sources, table, whole
 from pipeline.report.markup import Child, tag
@@ -77,8 +78,10 @@ def _evidence(contents: Contents, selection: Selection) -> list[Child]:
         if last.low <= 0
         else f"{found}."
     )
+    trials = sum("loss" in entry for entry in contents.trials.entries)
+    short = counted(trials, "short training") if trials else "short trainings"
     words = (
-        "How well each source of judgement ranked short trainings on this data (Kendall's τ: 0 is chance, 1 perfect). "
+        f"How well each source of judgement ranked {short} on this data (Kendall's τ: 0 is chance, 1 perfect). "
         "The search's own two, alpha and supernet (the networks it judged), keep half a weight each whatever they did; "
         "others (zero-cost proxies such as synflow and naswot, multiply-adds, structure) have what they earned."
     )
@@ -95,7 +98,7 @@ def _shortlist(contents: Contents, selection: Selection) -> list[Child]:
         [*_row(one), milliseconds(_measured(one, percentile)), one.verdict] for one in selection.candidates
     ]
     rows.append([*_row(selection.argmax), Cell("–", None), "classic argmax, not measured"])
-    chosen = next((n for n, one in enumerate(selection.candidates) if one.verdict == "chosen"), None)
+    chosen = next((n for n, one in enumerate(selection.candidates) if one.verdict == CHOSEN), None)
     headings = ("size", "parameters", "M MACs", "score", "judged", "predicted ms", "measured ms", "verdict")
     words = (
         "Networks in the order they were measured. The score sums over single choices, from a random cell (0 %) to the "
