@@ -26,6 +26,7 @@ from rich.text import Text
 from pipeline.errors import UserError
 
 _LINE_EVERY_S = 30.0
+_SPEED_OVER_S = 3600.0  # steps of minutes have an ETA too
 _LOG_WIDTH = 120
 _MOST_SPOKEN = 10_000
 _spoken: deque[str] = deque(maxlen=_MOST_SPOKEN)
@@ -178,6 +179,7 @@ def progress_bar(transient: bool = False) -> Bar:
         TimeRemainingColumn(table_column=Column(no_wrap=True, min_width=7)),
         TextColumn("{task.fields[note]}", table_column=note),
         console=console,
+        speed_estimate_period=_SPEED_OVER_S,
         expand=True,
         transient=transient,
         disable=is_follower(),

@@ -40,3 +40,14 @@ def test_a_bar_that_leaves_no_line_behind_leaves_no_empty_one_without_a_terminal
         with progress_bar(transient=True) as bar:
             bar.update(bar.add_task("timing", total=1, note=""), advance=1)
     assert capsys.readouterr().err == ""
+
+
+def test_steps_of_minutes_have_an_eta_too() -> None:
+    now = [0.0]
+    with progress_bar(transient=True) as bar:
+        bar.get_time = lambda: now[0]
+        task = bar.add_task("short trainings", total=8, note="")
+        for _ in range(4):
+            now[0] += 120.0
+            bar.update(task, advance=1)
+        assert bar.tasks[task].time_remaining == pytest.approx(4 * 120.0)
