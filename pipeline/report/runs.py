@@ -54,6 +54,7 @@ def _describe(run: RunDir) -> dict[str, Any]:
         "other_budgets": [] if told is None else list(_other_budgets(run, told.budget_ms, read)),
         "running": _is_held(run),
         "report": str(run.report.relative_to(run.project)) if run.report.is_file() else None,
+        "reports": sorted(str(page.relative_to(run.project)) for page in run.root.glob("report*.html")),
         "damaged": damaged,
     }
 
@@ -132,7 +133,7 @@ def print_runs(records: list[dict[str, Any]], as_json: bool) -> None:
         for other in record["other_budgets"]:
             table.add_row("", "", *_row(other))
     show(table)
-    pages = [record["report"] for record in records if record["report"]]
+    pages = [page for record in records for page in record["reports"]]
     if pages:
         say(f"pages: {', '.join(pages)}")
     for record in records:

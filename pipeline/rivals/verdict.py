@@ -78,10 +78,8 @@ def _conclude_pair(ours: Entrant, best: Entrant, difference: Difference, test_im
         even = f"No winner between the certified network and {best.name}, the best rival: {figures}, {doubt}."
         if difference.mean > 0:
             return f"{even} The certified network is ahead; only more seeds (--seeds) or epochs tell whether by chance."
-        return (
-            f"{even} {best.name} needs no search, so it is the better choice unless its size "
-            f"({best.params:,} parameters against {ours.params:,}) speaks against it."
-        )
+        size = f" unless its size ({best.params:,} parameters against {ours.params:,}) speaks against it"
+        return f"{even} {best.name} needs no search, so it is the better choice{size * (best.params > ours.params)}."
     if difference.mean > 0:
         return f"The certified network wins over {best.name}, the best rival: {figures}, more than seeds explain."
     return (

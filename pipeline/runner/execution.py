@@ -17,7 +17,7 @@ from pipeline.artifacts.trained import Trained
 from pipeline.config import Config
 from pipeline.config_file import render_config
 from pipeline.console import is_follower, launched_processes, say
-from pipeline.errors import UserError
+from pipeline.errors import Interrupted, UserError
 from pipeline.rundir import budget_folders, write_json, write_text
 from pipeline.runner.artifacts import check_inputs, hash_of, hash_outputs, read_record, require_places
 from pipeline.runner.environment import describe_environment
@@ -136,7 +136,12 @@ def _bring_up_to_date(
         say(f"▶ {stage.name}: {'; '.join(changes)}")
         if ask_about:
             confirm_redo(context, ask_about, changes)
-        _run_locked(context, stage, _module(stage).run, force, with_images)
+        try:
+            _run_locked(context, stage, _module(stage).run, force, with_images)
+        except Interrupted:
+            if not context.run.record(stage.name).is_file():  # what it has saved goes on with the same settings only
+                remember_flags(context)
+            raise
     else:
         again = f"`pipeline {context.run.call(stage.command)} --force` runs it again"
         say(f"✓ {stage.name}: up to date (inputs, settings and outputs are unchanged; {again})")

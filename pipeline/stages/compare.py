@@ -155,7 +155,7 @@ def _match(setting: Setting) -> tuple[dict[str, float], list[Unmatched]]:
             widths[name] = match.width
         else:
             unmatched.append(Unmatched(name=name, width=match.width, measured_ms=match.ratio * latency_ms))
-    if unmatched and not widths:
+    if unmatched and not widths and RANDOM not in setting.order.rivals:
         nearest = min(unmatched, key=lambda one: abs(one.measured_ms / latency_ms - 1))
         raise UserError(
             f"no rival can be brought to {latency_ms:.3g} ms; the nearest is {nearest.name}, which takes about "
@@ -178,7 +178,7 @@ def _choose_epochs(setting: Setting, plan: Plan) -> int:
     total = epochs * len(setting.order.seeds) * sum(seconds) / 60
     say(
         f"{counted(epochs, 'epoch')} of every network with {counted(len(setting.order.seeds), 'seed')}: "
-        f"about {total:.1f} minutes of training"
+        f"about {total:.1f} minutes of training{', more than asked for, as one epoch is the least' * (total > minutes)}"
     )
     return epochs
 

@@ -142,6 +142,8 @@ def _make_pool(context: Context, prospect: Prospect, space: Space, scores: Score
         if best is not None:
             limits = best.target.limits(demands)
             found += [best.genotype, *feasible_networks(space, limits, -(-_POOL // len(budgets_ms)), seed)]
+        else:
+            say(f"no network is predicted to keep {budget_ms:g} ms; the fastest is measured for it at the end")
     return Pool(space, tuple({str(genotype.record()): genotype for genotype in found}.values()), tuple(limits))
 
 

@@ -56,7 +56,7 @@ def preview(context: Context) -> None:
     say("timing a few small steps …")
     for line in preview_training(model_of(training.network), training.job).lines():
         say(line)
-    say(f"next: pipeline {context.run.call('retrain')}, with the same flags but --dry-run")
+    say("next: the same command without --dry-run")
 
 
 class Training(NamedTuple):

@@ -75,10 +75,11 @@ def preview(context: Context) -> None:
     settings = config.discretize
     if settings.evidence_minutes:
         say(
-            f"after it: `discretize` trains candidates for about {settings.evidence_minutes:g} minutes "
-            f"([discretize] evidence_minutes), {FEWEST_TRIALS} of them at least, {settings.evidence_steps} steps each"
+            f"after it: `discretize` trains candidates, asked for {settings.evidence_minutes:g} min "
+            f"([discretize] evidence_minutes) and {FEWEST_TRIALS} of them at least, {settings.evidence_steps} steps "
+            "each, which may take longer: it says how long after the first"
         )
-    say(f"next: pipeline {context.run.call('search')}, with the same flags but --dry-run")
+    say("next: the same command without --dry-run")
 
 
 def _check_size(context: Context) -> None:

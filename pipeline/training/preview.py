@@ -36,6 +36,7 @@ class TrainingPreview:
     """The size of a training, and the batches that were timed, in rising order."""
 
     weights: int
+    training_only: int
     images: int
     steps: int
     batch_size: int
@@ -43,6 +44,11 @@ class TrainingPreview:
     keeps_answers: bool
     has_teacher: bool
     timed: tuple[Timed, ...]
+
+    def _side_head(self) -> str:
+        return (
+            f", {self.training_only:,} of them of an auxiliary head that is not deployed" if self.training_only else ""
+        )
 
     @property
     def plain_epoch_s(self) -> float:
@@ -73,8 +79,8 @@ class TrainingPreview:
     def lines(self) -> list[str]:
         """For a person."""
         found = [
-            f"network: {self.weights:,} weights; {self.images:,} training images, {self.steps:,} steps of "
-            f"{self.batch_size} an epoch",
+            f"network: {self.weights:,} weights{self._side_head()}; {self.images:,} training images, "
+            f"{self.steps:,} steps of {self.batch_size} an epoch",
             f"without a teacher: about {_span(self.plain_epoch_s)} an epoch, {_span(self.plain_s)} in all",
         ]
         if not self.has_teacher:
@@ -105,6 +111,7 @@ def preview_training(model: Model, job: Job, clock: Callable[[], float] = time.p
         images = min(2 * images, size)
     return TrainingPreview(
         weights=sum(weight.numel() for weight in model.module.parameters()),
+        training_only=sum(w.numel() for name, w in model.module.named_parameters() if name.startswith("auxiliary.")),
         images=len(job.train),
         steps=count_batches(job.train, size, drop_last=True),
         batch_size=size,

@@ -163,6 +163,26 @@ def test_a_run_keeps_a_log_of_what_was_said_and_a_refusal_adds_nothing(
     assert "over budget" not in log.read_text()
 
 
+def test_flags_of_an_interrupted_first_attempt_hold_for_the_next_and_those_of_a_redo_do_not(
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was saved goes on with the same settings only; a finished stage stays what it was."""
+
+    def stop(_: Context) -> None:
+        raise Interrupted("interrupted: step 3 saved")
+
+    module = execution._module
+    for is_finished in (False, True):
+        if is_finished:
+            monkeypatch.setattr(execution, "_module", module)
+            run_stage(context(tmp_path), FIRST)
+        context(tmp_path).run.flags.unlink(missing_ok=True)
+        monkeypatch.setattr(execution, "_module", lambda _: SimpleNamespace(run=stop))
+        with pytest.raises(Interrupted):
+            run_stage(replace(context(tmp_path, epochs=3), flags={"search": {"epochs": 3}}), FIRST)
+        assert context(tmp_path).run.flags.is_file() is not is_finished
+
+
 def test_state_left_after_its_record_goes_with_the_next_command_and_other_state_stays(
     calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

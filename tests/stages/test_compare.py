@@ -112,6 +112,12 @@ def test_a_refusal_leaves_no_file(context: Context, rivals: Sequence[str], messa
     assert files(context) - before <= {Path(".lock")}
 
 
+def test_random_networks_are_compared_with_where_no_rival_can_be_matched(context: Context) -> None:
+    found = compare_on(context, Order(("efficientnet_lite0", "random"), 0.0, (0,)), MACHINE)
+    assert [one.kind for one in found.entrants] == ["certified", "random"]
+    assert [one.name for one in found.unmatched] == ["efficientnet_lite0"]
+
+
 def test_minutes_decide_the_epochs(context: Context) -> None:
     longer = context.config.retrain.model_copy(update={"epochs": 3})
     patient = replace(context, config=context.config.model_copy(update={"retrain": longer}))
