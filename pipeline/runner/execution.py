@@ -2,7 +2,6 @@
 
 import importlib
 import shutil
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -24,7 +23,7 @@ from pipeline.runner.environment import describe_environment
 from pipeline.runner.explaining import explained
 from pipeline.runner.log import logged
 from pipeline.runner.opening import remember_flags
-from pipeline.runner.redoing import confirm_redo, drop_finished_state, hash_state, set_aside
+from pipeline.runner.redoing import Stopwatch, confirm_redo, drop_finished_state, hash_state, set_aside
 from pipeline.stages import STAGES, TRANSFER, Stage, stage_named, stages_of
 from pipeline.stages.context import Context
 from pipeline.stages.teachers import open_teacher
@@ -158,7 +157,7 @@ def _run_locked(context: Context, stage: Stage, work: Work, force: bool = False,
 
     Damaged images are found before hours of work; a stage that needs none asks for them only with `with_images`.
     """
-    inputs, start = check_inputs(context, stage), time.monotonic()
+    inputs = check_inputs(context, stage)
     require_places(context, stage)
     with_images = with_images or Images in stage.reads or not context.config.data.classes
     if with_images:
@@ -167,8 +166,13 @@ def _run_locked(context: Context, stage: Stage, work: Work, force: bool = False,
         say(context.read(Certificate).describe())
     checkpoints = context.run.checkpoints(stage.name)
     with logged(context.run), set_aside(checkpoints, force):
-        work(context)
-        _record(context, stage, inputs, time.monotonic() - start, with_images)
+        watch = Stopwatch(checkpoints)
+        try:
+            work(context)
+        except Interrupted:
+            watch.keep()
+            raise
+        _record(context, stage, inputs, watch.seconds, with_images)
     shutil.rmtree(checkpoints, ignore_errors=True)
 
 

@@ -1,6 +1,7 @@
 """Before finished work is made again: a question, and nothing thrown away until there is something new."""
 
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -11,6 +12,7 @@ from pipeline.console import ask
 from pipeline.errors import UserError
 from pipeline.latency.profiling import sweep_stored
 from pipeline.resumable.checkpoint import hash_of
+from pipeline.rundir import read_json, write_json
 from pipeline.runner.artifacts import read_record
 from pipeline.stages import Stage
 from pipeline.stages.context import Context
@@ -52,6 +54,33 @@ def drop_finished_state(context: Context, stage: Stage) -> None:
         recorded = read_record(context, stage).state
         if recorded is not None and recorded == hash_state(checkpoints):
             shutil.rmtree(checkpoints, ignore_errors=True)
+
+
+class Stopwatch:
+    """The seconds that a stage has taken, those of its interrupted sessions included, which lie beside their state."""
+
+    def __init__(self, checkpoints: Path) -> None:
+        self._checkpoints, self._start = checkpoints, time.monotonic()
+        self._before_s = self._read()
+
+    @property
+    def seconds(self) -> float:
+        return self._before_s + time.monotonic() - self._start
+
+    def keep(self) -> None:
+        """For the session that goes on, if anything was saved for it."""
+        if any(self._checkpoints.rglob("*.*")):
+            write_json(self._path, {"seconds": round(self.seconds, 1)})
+
+    @property
+    def _path(self) -> Path:
+        return self._checkpoints / "took.json"
+
+    def _read(self) -> float:
+        try:
+            return float(read_json(self._path)["seconds"]) if self._path.is_file() else 0.0
+        except (UserError, KeyError, TypeError, ValueError):
+            return 0.0  # a figure for people, which no work may fail for
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Finished work: asked about before it is made again, set aside until there is something new, and kept per budget."""
 
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -181,6 +182,29 @@ def test_flags_of_an_interrupted_first_attempt_hold_for_the_next_and_those_of_a_
         with pytest.raises(Interrupted):
             run_stage(replace(context(tmp_path, epochs=3), flags={"search": {"epochs": 3}}), FIRST)
         assert context(tmp_path).run.flags.is_file() is not is_finished
+
+
+def test_the_time_of_a_stage_counts_its_interrupted_sessions(
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three sessions of 100 s, the first two stopped after they had saved something."""
+    now, one = [0.0], context(tmp_path)
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+
+    def work(context: Context) -> None:
+        now[0] += 100.0
+        write_text(context.run.checkpoints("search") / f"{now[0]:g}.pt", "state")
+        if now[0] < 300:
+            raise Interrupted("interrupted")
+        write_text(context.run.alphas, "done")
+
+    monkeypatch.setattr(execution, "_module", lambda _: SimpleNamespace(run=work))
+    for _ in range(2):
+        with pytest.raises(Interrupted):
+            run_stage(one, FIRST)
+    run_stage(one, FIRST)
+    assert StageRecord.read(one.run.record("search")).seconds == 300.0
+    assert not one.run.checkpoints("search").exists()
 
 
 def test_state_left_after_its_record_goes_with_the_next_command_and_other_state_stays(
