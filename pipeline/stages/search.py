@@ -51,7 +51,7 @@ def _warn_of_short_search(steps: int, epochs: int) -> None:
     doubt = describe_short_search(steps)
     if doubt:
         enough = -(-epochs * FEW_STEPS // max(steps, 1))
-        say(f"{doubt}; [search] epochs = {enough:,} would do, and `pipeline compare` tells what came of it")
+        say(f"{doubt}; [search] epochs = {enough:,} or more would do, and `pipeline compare` tells what came of it")
 
 
 def preview(context: Context) -> None:
