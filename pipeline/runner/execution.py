@@ -23,7 +23,7 @@ from pipeline.runner.environment import describe_environment
 from pipeline.runner.explaining import explained
 from pipeline.runner.log import logged
 from pipeline.runner.opening import remember_flags
-from pipeline.runner.redoing import Stopwatch, confirm_redo, drop_finished_state, hash_state, set_aside
+from pipeline.runner.redoing import TimeSpent, confirm_redo, drop_finished_state, hash_state, set_aside
 from pipeline.stages import STAGES, TRANSFER, Stage, stage_named, stages_of
 from pipeline.stages.context import Context
 from pipeline.stages.teachers import open_teacher
@@ -166,13 +166,13 @@ def _run_locked(context: Context, stage: Stage, work: Work, force: bool = False,
         say(context.read(Certificate).describe())
     checkpoints = context.run.checkpoints(stage.name)
     with logged(context.run), set_aside(checkpoints, force):
-        watch = Stopwatch(checkpoints)
+        spent = TimeSpent(checkpoints)
         try:
             work(context)
         except Interrupted:
-            watch.keep()
+            spent.keep()
             raise
-        _record(context, stage, inputs, watch.seconds, with_images)
+        _record(context, stage, inputs, spent.seconds, with_images)
     shutil.rmtree(checkpoints, ignore_errors=True)
 
 

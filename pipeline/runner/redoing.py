@@ -56,7 +56,7 @@ def drop_finished_state(context: Context, stage: Stage) -> None:
             shutil.rmtree(checkpoints, ignore_errors=True)
 
 
-class Stopwatch:
+class TimeSpent:
     """The seconds that a stage has taken, those of its interrupted sessions included, which lie beside their state."""
 
     def __init__(self, checkpoints: Path) -> None:
