@@ -5,9 +5,11 @@
                 sum over edges into a node, o, of x[e, o] = keep     (all its edges where keep is None)
                 fixed + sum of cost[e, o] · x[e, o] ≤ limit          for every limit
                 sum of x over the choices of a cut ≤ at_most         for every cut
-                a unit of flow from the inputs to the output over edges whose operation is not `none`
+                a flow f from the inputs to the output with x_e / |edges| ≤ f_e ≤ x_e, x_e = sum over o ≠ none of x[e, o]
 
-The last line matters only where `none` is a choice: a network whose output ignores its input is no network.
+The last line matters only where `none` is a choice. A network whose output ignores its input is no network, and an
+operation that hears no input or that nobody hears does nothing: it would add its score to the sum for nothing. One path
+of 1 / |edges| through every open edge is such a flow, and an edge off all paths has none.
 Among equal scores the cheapest network wins, by a second programme on the optimal face of the first.
 """
 
@@ -136,19 +138,21 @@ class Programme:
         }
 
     def _flow_rows(self, kind: CellKind) -> list[Row]:
-        first = len(self.choices) + self._flows
-        self._flows += len(kind.edges)
-        rows = [
-            Row({first + edge: 1.0} | dict.fromkeys(self._ones(kind, (edge,), "none"), -1.0), -np.inf, 0)
-            for edge in range(len(kind.edges))
-        ]
+        first, size = len(self.choices) + self._flows, len(kind.edges)
+        self._flows += size
+        least = 1.0 / size
+        rows = []
+        for edge in range(size):
+            is_open, flow = self._ones(kind, (edge,), "none"), {first + edge: 1.0}
+            rows.append(Row(flow | dict.fromkeys(is_open, -1.0), -np.inf, 0))
+            rows.append(Row(flow | dict.fromkeys(is_open, -least), 0, np.inf))
         sinks = {kind.nodes - 1} if kind.output == "last" else set(range(kind.nodes))
         for node in range(kind.nodes):
             into = {first + edge: 1.0 for edge in kind.edges_into(node)}
             out = {first + i: -1.0 for i, edge in enumerate(kind.edges) if edge.source == kind.inputs + node}
-            rows.append(Row(into | out, 0, 1 if node in sinks else 0))
+            rows.append(Row(into | out, 0, np.inf if node in sinks else 0))
         from_inputs = {first + i: 1.0 for i, edge in enumerate(kind.edges) if edge.source < kind.inputs}
-        return [*rows, Row(from_inputs, 1, 1)]
+        return [*rows, Row(from_inputs, least, np.inf)]
 
     def _rows(self, limits: Sequence[Limit], cuts: Sequence[Cut]) -> list[Row]:
         rows = list(self._structure)

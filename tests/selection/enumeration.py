@@ -57,20 +57,19 @@ def _all_cells(kind: CellKind) -> Iterator[tuple[tuple[str, int, str], ...]]:
         )
     for cell in product(*nodes):
         flat = tuple(c for node in cell for c in node)
-        if not kind.none_is_choice or _has_path(kind, {edge for _, edge, operation in flat if operation != "none"}):
+        if not kind.none_is_choice or _is_heard(kind, {edge for _, edge, operation in flat if operation != "none"}):
             yield flat
 
 
-def _has_path(kind: CellKind, open_edges: set[int]) -> bool:
-    """Whether some path of open edges leads from an input to the last node, by walking back from it."""
+def _is_heard(kind: CellKind, open_edges: set[int]) -> bool:
+    """Whether there are open edges, and all lie on paths of open edges from an input to the last node."""
+    last = kind.inputs + kind.nodes - 1
+    steps = {i: (edge.source, kind.inputs + edge.node) for i, edge in enumerate(kind.edges) if i in open_edges}
 
-    def reaches(state: int) -> bool:
-        if state < kind.inputs:
-            return True
-        return any(
-            reaches(edge.source)
-            for i, edge in enumerate(kind.edges)
-            if edge.node == state - kind.inputs and i in open_edges
-        )
+    def leads(state: int, end: int) -> bool:
+        return state == end or any(leads(after, end) for before, after in steps.values() if before == state)
 
-    return reaches(kind.inputs + kind.nodes - 1)
+    return bool(steps) and all(
+        any(leads(given, source) for given in range(kind.inputs)) and leads(node, last)
+        for source, node in steps.values()
+    )
