@@ -48,10 +48,13 @@ class Stream:
         return self._order[1][index * size : (index + 1) * size]
 
     def fixed_batch(self, index: int) -> Batch:
-        """Batch `index` of the images in their own order, without augmentation; the stream stays where it is."""
-        return next(self._open(0, index, shuffle=False, augment="none"))
+        """Batch `index` of the first epoch, without augmentation; the stream stays where it is.
 
-    def _open(self, epoch: int, start: int, shuffle: bool = True, augment: Augment | None = None) -> Iterator[Batch]:
+        Not in the images' own order: folders come class by class, and a batch of one class has statistics of its own.
+        """
+        return next(self._open(0, index, augment="none"))
+
+    def _open(self, epoch: int, start: int, augment: Augment | None = None) -> Iterator[Batch]:
         return batches(
             self.images,
             self.share,
@@ -59,7 +62,6 @@ class Stream:
             epoch=epoch,
             rank=self.world.rank,
             world=self.world.size,
-            shuffle=shuffle,
             augment=augment or self.augment,
             workers=self.workers,
             device=self.device,
