@@ -7,7 +7,7 @@ import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Any, NamedTuple
 
 import torch
@@ -31,7 +31,7 @@ from pipeline.space.score import argmax_genotype, relative_prices
 from pipeline.space.skeleton import Skeleton
 
 CPU = torch.device("cpu")
-_TIMED_ROUNDS = 3
+_TIMED_ROUNDS, _TIMED_EPOCHS = 3, 20
 
 
 class Variant(NamedTuple):
@@ -53,7 +53,7 @@ DEFAULT = Variant(SearchConfig().method, SearchConfig().inner_steps, SearchConfi
 VARIANTS = {
     "default": DEFAULT,
     "mixture": Variant("idarts", 4, 2, "mixture"),
-    "first-order": Variant("first-order", 8, 0),
+    "first-order": Variant("first-order", DEFAULT.inner_steps, 0),
     "darts": Variant("darts", 1, 0, "mixture"),
     "bvfim": Variant("bvfim", DEFAULT.inner_steps, 0),
     NOISE: DEFAULT._replace(method=NOISE),
@@ -163,15 +163,12 @@ class _Noise(ArchitectureGradients):
 
 
 def _affordable_epochs(labor: Labor, variant: Variant, seed: int) -> int:
-    """By the CPU time of a few steps of either kind; another busy process changes it little."""
-    search = _make_search(labor, variant, seed, epochs=2, warmup_share=0.0)
-    times: dict[bool, list[float]] = {False: [], True: []}
+    """By the CPU time of a few rounds; another busy process changes it little. Most steps are on weights alone."""
+    search, times = _make_search(labor, variant, seed, _TIMED_EPOCHS, warmup_share=0.0), list[float]()
     for _ in range(_TIMED_ROUNDS * search.inner_steps):
         started = time.process_time()
-        with_alpha = search.advance() is not None
-        times[with_alpha].append(time.process_time() - started)
-    both = median(times[True])
-    plain = median(times[False]) if times[False] else both
-    warmup, per_round = SearchConfig().warmup_share, search.inner_steps
-    mean_step = plain + (1 - warmup) * (both - plain) / per_round
+        search.advance()
+        times.append(time.process_time() - started)
+    warmup = SearchConfig().warmup_share
+    mean_step = warmup * median(times) + (1 - warmup) * mean(times)
     return max(3, math.floor(60 * labor.minutes / (search.train.per_epoch * mean_step)))

@@ -17,11 +17,10 @@ _CIFAR: dict[str, dict[str, Any]] = {
 }
 
 # Inverted bottlenecks learn with label smoothing and averaged weights, without the auxiliary head that cells need;
-# their curvature is large, so that the implicit series wants a small step; a fair group is 13 networks, whose graphs do
-# not fit into memory together: two at a time do.
+# their curvature is large, so that the implicit series wants a small step.
 _MOBILE: dict[str, dict[str, Any]] = {
     "target": {"space": "mobile", "cells": 22, "channels": 32, "max_macs": 600_000_000},
-    "search": {"cells": 22, "channels": 16, "judged_networks": 2, "gamma": 1e-4},
+    "search": {"cells": 22, "channels": 16, "gamma": 1e-4},
     "retrain": {"lr": 0.05, "label_smoothing": 0.1, "ema": 0.999, "auxiliary": 0.0},
 }
 
@@ -30,7 +29,7 @@ _PRESETS: dict[str, dict[str, dict[str, Any]]] = {
         "compute": {"threads": 1},  # so small a network gains little from a second one, and loses on a busy machine
         "target": {"budget_ms": 0.3, "max_noise_floor": 0.25},
         "profile": {"validate_networks": 6},
-        "search": {"channels": 4, "inner_steps": 8, "epochs": 12, "allow_unvalidated": True},
+        "search": {"channels": 4, "epochs": 12, "allow_unvalidated": True},
         "discretize": {"evidence_minutes": 0.5, "evidence_steps": 60, "evaluations": 64},
         "retrain": {
             "epochs": 12,
@@ -79,7 +78,7 @@ _PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "quick": {
         "data": {"format": "folder", "path": "images", "resolution": 48, "colour": True, "augment": "crop-flip"},
         "target": {"budget_ms": 2.0},
-        "search": {"resolution": 24, "inner_steps": 8, "epochs": 600},
+        "search": {"resolution": 24, "epochs": 600},
         "retrain": {"epochs": 80, "holdout_share": 0.1},
     },
     "folder": {

@@ -9,6 +9,7 @@ from pipeline.section import (
     Cells,
     Channels,
     Count,
+    CountOrZero,
     NonNegative,
     PixelsOrZero,
     Positive,
@@ -41,17 +42,20 @@ class SearchConfig(Section):
     batch_size: TrainingBatch = 32
     """Images per step, training and validation alike."""
     validation_batches: Count = 1
-    """Validation batches that an architecture step judges by, together; more of them, less noise."""
-    inner_steps: Count = 16
-    """T: weight steps between two architecture steps."""
+    """Validation batches that the mixture, or a group of networks, is judged by, together; more of them, less noise."""
+    inner_steps: CountOrZero = 0
+    """T: weight steps between two architecture steps; 0 takes 64, or fewer in a search that is short. reverse and
+    truncated go back through as many steps, 16 where it is 0."""
     neumann_terms: Terms = 2
     """K: terms of the Neumann series after the first (idarts); steps of cg and truncated likewise."""
     paths: Literal["fair", "mixture"] = "fair"
     """fair: a weight step trains one network, an architecture step judges a group that has each operation once per
     edge; mixture: every step runs all operations, weighted (DARTS), three times dearer per weight step."""
-    judged_networks: Annotated[int, Field(ge=2, le=64)] = 64
-    """fair: most networks that an architecture step judges together; a whole group, as many as an edge has operations,
-    needs that much more memory than one of them."""
+    judge_every: Count = 4
+    """fair: weight steps between two groups that are judged, each on validation images of its own; an architecture step
+    goes by all since the last. To judge a network takes a third of a weight step."""
+    implicit_networks: Annotated[int, Field(ge=2, le=64)] = 2
+    """fair: networks of a group that the implicit part is taken of; more need that much more time and memory."""
     products: Literal["exact", "finite_difference", "gauss_newton"] = "finite_difference"
     """Second derivatives by double backward (exact), by differences of gradients (half the cost, rough on ReLU), or
     with the Gauss-Newton matrix for the Hessian: never negative curvature, as dear as exact ones."""

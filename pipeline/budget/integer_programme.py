@@ -5,7 +5,7 @@
                 sum over edges into a node, o, of x[e, o] = keep     (all its edges where keep is None)
                 fixed + sum of cost[e, o] · x[e, o] ≤ limit          for every limit
                 sum of x over the choices of a cut ≤ at_most         for every cut
-                a flow f from the inputs to the output with x_e / |edges| ≤ f_e ≤ x_e, x_e = sum over o ≠ none of x[e, o]
+                a flow f from the inputs to the output, x_e / |edges| ≤ f_e ≤ x_e, x_e = sum over o ≠ none of x[e, o]
 
 The last line matters only where `none` is a choice. A network whose output ignores its input is no network, and an
 operation that hears no input or that nobody hears does nothing: it would add its score to the sum for nothing. One path

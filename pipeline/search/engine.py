@@ -13,7 +13,7 @@ from pipeline.data import Batch, ImageData
 from pipeline.data.normalization import Normalization
 from pipeline.errors import UserError
 from pipeline.resumable.ranks import average
-from pipeline.search.architecture import ArchitectureGradient, ArchitectureGradients, BatchPair, SearchDiverged
+from pipeline.search.architecture import ArchitectureGradient, ArchitectureGradients, Group, Judged, SearchDiverged
 from pipeline.search.expectation import draw_fair_group, fair_size
 from pipeline.search.guards import ArchitectureReport, Gap, measure_gap, report_architecture
 from pipeline.search.losses import Losses
@@ -27,7 +27,7 @@ from pipeline.space.skeleton import Skeleton
 from pipeline.space.supernet import Supernet
 from pipeline.training.stream import Stream
 
-_GAP_IMAGES = 512
+_GAP_IMAGES, _GAP_NETWORKS = 512, 4
 _TRAINED, _JUDGED = 0, 1  # groups of networks for weight steps, and for architecture steps
 
 
@@ -111,10 +111,11 @@ class Search:
             for part, images in enumerate((data.train, data.validation))
         )
         self.total_steps = config.epochs * self.train.per_epoch
-        self.inner_steps = inner_steps(config)
         self._fair_size = fair_size(skeleton.space)
         self.warmup_epochs = int(config.warmup_share * config.epochs)
-        self.architecture_steps = (self.total_steps - self.warmup_epochs * self.train.per_epoch) // self.inner_steps
+        steps = self.total_steps - self.warmup_epochs * self.train.per_epoch
+        self.inner_steps = inner_steps(config, steps)
+        self.architecture_steps = steps // self.inner_steps
         self.state: SearchState = start_state(config, supernet, compute.seed, self.architecture_steps)
         normalize = Normalization(data.mean, data.std, device, compute.channels_last, skeleton.resolution)
         self.losses = Losses(supernet, constraint, config.weight_decay, normalize)
@@ -153,44 +154,63 @@ class Search:
         return self.state.step % self.train.per_epoch == 0
 
     def advance(self) -> StepReport | None:
-        """One weight step; after every T-th, one architecture step, which makes a report."""
+        """One weight step, and a look at a group of networks if it is time; after every T-th, one architecture step.
+
+        The latter makes a report.
+        """
         state, epoch, rate = self.state, self.epoch, self._weight_lr()
         self._draw_paths()
         batch = self.losses.prepare(self.train.batch(state.step))
         state.add_loss(self._step_weights(batch, rate))
         state.step += 1
-        if state.step % self.inner_steps or epoch < self.warmup_epochs:
+        if epoch < self.warmup_epochs:
             return None
-        return self._step_architecture(batch, epoch, rate)
+        is_round_over = state.step % self.inner_steps == 0
+        if self.group_size and (is_round_over or state.step % self.config.judge_every == 0):
+            state.round_losses.append(self.gradients.judge(self._group(self._judged_so_far)))
+        return self._step_architecture(batch, epoch, rate) if is_round_over else None
+
+    @property
+    def _judged_so_far(self) -> int:
+        return len(self.state.network_losses) + len(self.state.round_losses)
 
     def _draw_paths(self) -> None:
         """Those of the present step's mixture, whenever it is reached: a resumed search draws the same."""
         if self.config.paths == "mixture":
             self.losses.draw_paths(self._detached(), (self.seed << 32) + self.state.step)
 
-    def _network(self, purpose: int, index: int) -> Genotype:
-        """A network of an endless row of fair groups, the same whenever it is asked for."""
-        number, place = divmod(index, self._fair_size)
-        return draw_fair_group(self.state.supernet.space, (self.seed, purpose, number))[place]
-
-    def _judged(self, alpha_step: int) -> list[Genotype]:
-        """The networks of an architecture step: the next ones in the row; none where the search mixes."""
-        size = self.judged_at_once
-        return [self._network(_JUDGED, size * alpha_step + place) for place in range(size)]
+    def _judged(self, number: int) -> list[Genotype]:
+        """The fair group of networks that is judged as the `number`-th; none where the search mixes."""
+        if self.config.paths == "mixture":
+            return []
+        return draw_fair_group(self.state.supernet.space, (self.seed, _JUDGED, number))
 
     @property
-    def judged_at_once(self) -> int:
-        """Networks that an architecture step judges; 0 where the search mixes."""
-        return 0 if self.config.paths == "mixture" else min(self.config.judged_networks, self._fair_size)
+    def judged_groups(self) -> int:
+        """Groups of networks that are judged for an architecture step; none where the search mixes."""
+        return -(-self.inner_steps // self.config.judge_every) if self.group_size else 0
+
+    @property
+    def group_size(self) -> int:
+        """Networks of a group; 0 where the search mixes."""
+        return 0 if self.config.paths == "mixture" else self._fair_size
+
+    @property
+    def implicit_networks(self) -> int:
+        """Networks that the implicit part of an architecture step is taken of; a mixture counts as one."""
+        return max(1, min(self.config.implicit_networks, self.group_size))
 
     def judged_networks(self) -> JudgedNetworks:
-        """What was seen of single networks at every architecture step."""
+        """What was seen of single networks for every architecture step."""
         groups = [self._judged(number) for number in range(len(self.state.network_losses))]
         return JudgedNetworks(self.state.supernet.space, groups, self.state.network_losses)
 
     def _trained_network(self) -> list[Genotype]:
-        """The network whose turn it is."""
-        return [] if self.config.paths == "mixture" else [self._network(_TRAINED, self.state.step)]
+        """The network whose turn it is, of an endless row of fair groups: the same whenever it is asked for."""
+        if self.config.paths == "mixture":
+            return []
+        number, place = divmod(self.state.step, self._fair_size)
+        return [draw_fair_group(self.state.supernet.space, (self.seed, _TRAINED, number))[place]]
 
     def _weight_lr(self) -> float:
         low, high = self.config.weight_lr_min, self.config.weight_lr
@@ -216,17 +236,20 @@ class Search:
             )
         return value
 
-    def _judging_batch(self) -> Batch:
-        """The validation batches of the present architecture step as one."""
+    def _group(self, number: int) -> Group:
+        """The `number`-th group, and the validation batches that it is judged by as one."""
         count = self.config.validation_batches
-        drawn = [self.validation.batch(count * self.state.alpha_step + i) for i in range(count)]
-        return self.losses.prepare(Batch(*map(torch.cat, zip(*drawn, strict=True))))
+        drawn = [self.validation.batch(count * number + i) for i in range(count)]
+        images = self.losses.prepare(Batch(*map(torch.cat, zip(*drawn, strict=True))))
+        return Group(images, self._judged(number))
 
     def _step_architecture(self, train_batch: Batch, epoch: int, rate: float) -> StepReport:
         state, limits = self.state, self.constraint.limits
-        pair = BatchPair(train_batch, self._judging_batch(), self._judged(state.alpha_step))
+        first = len(state.network_losses)
+        judged = [Judged(self._judged(first + place), losses) for place, losses in enumerate(state.round_losses)]
+        group = self._group(self._judged_so_far - 1 if judged else state.alpha_step)
         progress = Progress(state.alpha_step, sum(state.losses) / len(state.losses))
-        found = self.gradients.compute(pair, state.penalty, rate, progress)
+        found = self.gradients.compute(train_batch, group, judged, state.penalty, rate, progress)
         for alpha, plain, part, added in zip(
             state.alphas, state.unpenalized, found.gradient, found.penalty, strict=True
         ):
@@ -235,8 +258,7 @@ class Search:
         state.alpha_optimizer.zero_grad(set_to_none=True)
         state.alpha_step += 1
         state.first_order_fallbacks += found.is_first_order
-        if found.network_losses:
-            state.network_losses.append(found.network_losses)
+        state.keep_round()
         with torch.no_grad():
             expected = [float(value) for value in self.constraint.expected(state.alphas)]
         missed = any(value > limit.at_most for value, limit in zip(expected, limits, strict=True))
@@ -259,7 +281,7 @@ class Search:
         weights = edge_weights(detached, self.constraint.prices, self.constraint.scale)
         batches = min(self.validation.per_epoch, max(1, _GAP_IMAGES // self.config.batch_size))
         images = (self.losses.prepare(self.validation.fixed_batch(index)) for index in range(batches))
-        networks = self._judged(0)
+        networks = self._judged(0)[:_GAP_NETWORKS]
         gap = measure_gap(state.supernet, weights, architecture.genotype, images, networks)
         objective = self.constraint.log_objective(gap.soft_loss, detached, self.config.penalty)
         if ended >= self.warmup_epochs and (state.best is None or objective < state.best.log_objective):
@@ -271,5 +293,4 @@ class Search:
         """The cosine of the indirect part with the reference's, at the present state."""
         self._draw_paths()
         train, validation = (self.losses.prepare(stream.fixed_batch(0)) for stream in (self.train, self.validation))
-        pair = BatchPair(train, validation, self._judged(0))
-        return self.gradients.check(pair, self._weight_lr())
+        return self.gradients.check(train, Group(validation, self._judged(0)), self._weight_lr())

@@ -6,9 +6,9 @@
 
 p_e is the latency-scaled softmax among the operations that pass something on. Networks come in *fair groups*: as many
 as there are such operations, and on every edge each operation is in one of them (FairNAS), so that all are trained and
-judged equally often whatever α says, and b, the mean of the group, is the mean of every edge. A step may also judge
-fewer, the next ones of an endless row of groups: b is their mean then. The weights carry whole networks, like the one
-that is selected, where those of a mixture carry the sum of all operations.
+judged equally often whatever α says, and b, the mean of the group, is the mean of every edge. The weights carry whole
+networks, like the one that is selected, where those of a mixture carry the sum of all operations. `none` has no turn:
+networks with fewer edges learn faster, and a supernet that holds them takes that for quality (RESULTS.md).
 """
 
 from collections.abc import Sequence

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from pipeline.bilevel.problem import preserved
 from pipeline.data import Batch
 from pipeline.search.objective import Constraint
 from pipeline.space.cells import CellKind
@@ -112,15 +113,13 @@ def measure_gap(
     networks: Sequence[Genotype] = (),
 ) -> Gap:
     """With the statistics of the batch, which is how the supernet was trained; its own are left alone."""
-    kept = [buffer.clone() for buffer in supernet.buffers()]
     loss = soft = selected = count = 0.0
-    for batch in images:
-        views = [supernet.run(batch.images, network) for network in networks] or [supernet(batch.images, weights)]
-        for logits in views:
-            loss += float(nn.functional.cross_entropy(logits, batch.labels, reduction="sum")) / len(views)
-            soft += float((logits.argmax(1) == batch.labels).sum()) / len(views)
-        selected += float((supernet.run(batch.images, genotype).argmax(1) == batch.labels).sum())
-        count += len(batch.labels)
-    for buffer, value in zip(supernet.buffers(), kept, strict=True):
-        buffer.copy_(value)
+    with preserved(list(supernet.buffers())):
+        for batch in images:
+            views = [supernet.run(batch.images, network) for network in networks] or [supernet(batch.images, weights)]
+            for logits in views:
+                loss += float(nn.functional.cross_entropy(logits, batch.labels, reduction="sum")) / len(views)
+                soft += float((logits.argmax(1) == batch.labels).sum()) / len(views)
+            selected += float((supernet.run(batch.images, genotype).argmax(1) == batch.labels).sum())
+            count += len(batch.labels)
     return Gap(loss / count, soft / count, selected / count)

@@ -89,5 +89,9 @@ class Losses:
         each = torch.stack([nn.functional.cross_entropy(one, batch.labels) for one in logits])
         if not networks:
             return Judged(each[0], each[:0])
+        return Judged(self.expect(each, alphas, networks), each)
+
+    def expect(self, losses: Tensor, alphas: Sequence[Tensor], networks: Sequence[Genotype]) -> Tensor:
+        """The expected loss of networks whose own are known, with its gradient in alpha."""
         chances = log_chances(self.supernet.space, alphas, self.constraint.prices, self.constraint.scale, networks)
-        return Judged(expected_loss(each, chances), each)
+        return expected_loss(losses, chances)

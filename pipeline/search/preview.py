@@ -2,13 +2,14 @@
 
 With b images a step, all steps take s + c·b seconds: s and c are those of the two largest batches that can be timed in
 seconds. A weight step and an architecture step are timed apart, since one comes so much more often than the other.
-Where an architecture step judges a group of networks, one of them is timed for all.
+Where an architecture step judges groups of networks, one group is timed for all, and two networks of the implicit
+part; to judge a network, forward alone, takes a third of a weight step.
 """
 
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import NamedTuple
@@ -19,7 +20,9 @@ from pipeline.space.plan import nearest_resolution
 from pipeline.space.skeleton import Skeleton
 
 _FIRST_BATCH = 2  # one image alone has no variance to normalize by
-_TIMED_STEPS, _TIMED_NETWORKS = 2, 1  # before an architecture step, instead of T; in it, instead of a group
+_TIMED_STEPS = 2  # before an architecture step, instead of T
+_TIMED_NETWORKS = 2  # of the implicit part, the fewest that there can be
+_FORWARD = 1 / 3  # of a weight step
 _GROWTHS = (4, 2)  # from one batch to the next: the first that memory allows
 # of computing for all timing together, whatever else the machine does, and beyond what was taken before it
 _PATIENCE_S, _MOST_BYTES = 12.0, 1_000_000_000
@@ -28,7 +31,7 @@ _BUSY = 2.0
 
 
 class Timed(NamedTuple):
-    """Steps of so many images, and the largest memory of the process until then, with one network of a group."""
+    """Steps of so many images, and the largest memory of the process until then."""
 
     batch: int
     weight_s: float
@@ -49,8 +52,8 @@ class Preview:
     architecture_steps: int
     inner_steps: int
     batch_size: int
-    networks: int
-    """Those that an architecture step judges at once; 1 where it is a mixture."""
+    graphs: float
+    """The graphs that an architecture step holds at once, over those that were timed."""
     idle_bytes: int
     """What the process had taken before the first step."""
     timed: tuple[Timed, ...]
@@ -78,13 +81,13 @@ class Preview:
 
     @property
     def memory_bytes(self) -> float:
-        """The peak of the process at the whole batch, when all networks of a group are in memory together."""
+        """The peak of the process at the whole batch, when all networks of the implicit part are in memory together."""
         before, last = self.timed[0], self.timed[-1]
         taken = last.peak_bytes - self.idle_bytes
         per_image = taken / last.batch
         if last.batch > before.batch:
             per_image = (last.peak_bytes - before.peak_bytes) / (last.batch - before.batch)
-        return self.idle_bytes + self.networks * (taken + per_image * (self.batch_size - last.batch))
+        return self.idle_bytes + self.graphs * (taken + per_image * (self.batch_size - last.batch))
 
     def lines(self, config: SearchConfig, skeleton: Skeleton) -> list[str]:
         """For a person."""
@@ -137,14 +140,17 @@ class Meters(NamedTuple):
     peak_bytes: Callable[[], int]
 
 
-def preview_search(make: Callable[[int], Search], batch_size: int, meters: Meters | None = None) -> Preview:
-    """Time steps of ever larger batches of searches that `make` makes, as far as patience and memory go."""
+def preview_search(
+    make: Callable[[Mapping[str, int]], Search], batch_size: int, meters: Meters | None = None
+) -> Preview:
+    """Time steps of ever larger batches of searches that `make` makes by settings, as far as patience and memory go."""
     meters = meters or Meters(time.perf_counter, time.process_time, _peak_bytes)
-    whole, timed, spent, idle_bytes = make(batch_size), list[Timed](), list[float](), meters.peak_bytes()
+    whole, timed, spent = make({"batch_size": batch_size}), list[Timed](), list[float]()
+    few, idle_bytes = {"implicit_networks": _TIMED_NETWORKS}, meters.peak_bytes()
     batch, started = min(_FIRST_BATCH, batch_size), meters.clock()
     while True:
         before = meters.computing()
-        timed.append(_time_steps(make(batch), batch, meters))
+        timed.append(_time_steps(whole, make({"batch_size": batch, **few}), batch, meters))
         spent.append(meters.computing() - before)
         # most of a small step is not for its images; two of them show how much is
         next_s = spent[-1] * (spent[-1] / max(spent[-2], 1e-9) if len(spent) > 1 else 1.0)
@@ -163,21 +169,19 @@ def preview_search(make: Callable[[int], Search], batch_size: int, meters: Meter
         architecture_steps=whole.architecture_steps,
         inner_steps=whole.inner_steps,
         batch_size=batch_size,
-        networks=max(whole.judged_at_once, 1),
+        graphs=whole.implicit_networks / min(whole.implicit_networks, _TIMED_NETWORKS),
         idle_bytes=idle_bytes,
         timed=tuple(timed),
         slowdown=(meters.clock() - started) / max(sum(spent), 1e-9),
     )
 
 
-def _time_steps(search: Search, batch: int, meters: Meters) -> Timed:
+def _time_steps(whole: Search, search: Search, batch: int, meters: Meters) -> Timed:
     """The second cycle of a search, for the first also pays for what later ones find prepared; a long first will do.
 
     A cycle is two weight steps and one on the architecture, without the warm-up: each takes what it takes later.
     """
-    networks = max(search.judged_at_once, 1)
     search.inner_steps, search.warmup_epochs = min(search.inner_steps, _TIMED_STEPS), 0
-    search.config = search.config.model_copy(update={"judged_networks": _TIMED_NETWORKS})
     started, spent = meters.computing(), list[float]()
     for _ in range(2):
         spent, report = [], None
@@ -189,7 +193,10 @@ def _time_steps(search: Search, batch: int, meters: Meters) -> Timed:
             break
     *weight_steps, last = spent
     weight_s = sum(weight_steps) / len(weight_steps) if weight_steps else last
-    return Timed(batch, weight_s, networks * max(last - weight_s, 0.0), meters.peak_bytes())
+    judging_s = search.group_size * _FORWARD * weight_s
+    implicit_s = max(last - weight_s - judging_s, 0.0)
+    architecture_s = whole.judged_groups * judging_s + whole.implicit_networks / search.implicit_networks * implicit_s
+    return Timed(batch, weight_s, architecture_s, meters.peak_bytes())
 
 
 def _peak_bytes() -> int:

@@ -46,13 +46,20 @@ class SearchState:
     losses: list[float] = field(default_factory=list)
     """Training losses since the last architecture step."""
     network_losses: list[list[float]] = field(default_factory=list)
-    """Validation losses of the networks that each architecture step judged."""
+    """Validation losses of the networks of every group that an architecture step went by."""
+    round_losses: list[list[float]] = field(default_factory=list)
+    """The same of groups since the last architecture step."""
 
     def copy_unpenalized(self) -> list[Tensor]:
         return [plain.clone() for plain in self.unpenalized]
 
     def add_loss(self, loss: float) -> None:
         self.losses.append(loss)
+
+    def keep_round(self) -> None:
+        """The groups of a round have served their step."""
+        self.network_losses += self.round_losses
+        self.round_losses = []
 
     def take_mean_loss(self) -> float:
         """The mean of the losses since it was last taken."""
@@ -75,6 +82,7 @@ class SearchState:
             "collapsed_epochs": self.collapsed_epochs,
             "losses": list(self.losses),
             "network_losses": torch.tensor(self.network_losses),
+            "round_losses": torch.tensor(self.round_losses),
             "best": None
             if self.best is None
             else {
@@ -97,7 +105,7 @@ class SearchState:
         self.penalty, self.step, self.alpha_step = record["penalty"], record["step"], record["alpha_step"]
         self.first_order_fallbacks = record["first_order_fallbacks"]
         self.collapsed_epochs, self.losses = record["collapsed_epochs"], list(record["losses"])
-        self.network_losses = record["network_losses"].tolist()
+        self.network_losses, self.round_losses = record["network_losses"].tolist(), record["round_losses"].tolist()
         self.best = None if record["best"] is None else Best(**record["best"])
 
 

@@ -1,5 +1,6 @@
 """search: architecture parameters that fit the user's data and the budget."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,9 +61,9 @@ def preview(context: Context) -> None:
     config, data = context.config, context.data.glimpse()
     _check_size(context)
 
-    def make(batch_size: int) -> Search:
+    def make(changed: Mapping[str, int]) -> Search:
         # such steps take as long as any, and nothing diverges by them, however few images they are taken on
-        settings = config.search.model_copy(update={"batch_size": batch_size, "gamma": 1e-6, "weight_lr": 1e-6})
+        settings = config.search.model_copy(update={**changed, "gamma": 1e-6, "weight_lr": 1e-6})
         return Search(settings, config.compute, data, context.search_skeleton, constraint, context.device)
 
     say(f"timing a few small steps on at most {GLIMPSED} of the images …")

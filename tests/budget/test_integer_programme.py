@@ -33,7 +33,7 @@ def test_enumeration_has_the_expected_sizes(tables: dict[str, Table]) -> None:
 
 
 def _count_heard_nasbench_cells() -> int:
-    """Unions of the four paths of the cell, 0→3, 0→1→3, 0→2→3 and 0→1→2→3, with one of four operations on every edge."""
+    """Unions of the four paths of the cell, 0→3, 0→1→3, 0→2→3 and 0→1→2→3, one of four operations on every edge."""
     paths = [{3}, {0, 4}, {1, 5}, {0, 2, 5}]  # edges 0→1, 0→2, 1→2, 0→3, 1→3, 2→3
     unions = {frozenset().union(*(paths[i] for i in range(4) if bits >> i & 1)) for bits in range(1, 16)}
     return sum(4 ** len(union) for union in unions)

@@ -7,18 +7,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
+import numpy as np
 import pytest
 import torch
 
-from pipeline.bilevel import Neumann, hypergradient
+from pipeline.bilevel import DirectOnly, Neumann, ReverseMode, hypergradient
 from pipeline.errors import UserError
 from pipeline.resumable.history import read_history
 from pipeline.search.architecture import SearchDiverged
 from pipeline.search.expectation import draw_fair_group
 from pipeline.search.loop import SearchFiles, run_search
-from pipeline.search_config import Method
+from pipeline.search.methods import inner_steps
+from pipeline.search_config import Method, SearchConfig
 from pipeline.space.score import edge_weights
-from tests.search.problem import SEARCH, finish, make_search
+from tests.search.problem import SEARCH, finish, make_search, write_images
 
 
 def files(folder: Path) -> SearchFiles:
@@ -121,14 +123,83 @@ def test_fair_paths_train_one_network_at_a_time_and_judge_a_group(tmp_path: Path
     torch.testing.assert_close(losses.cross_entropy(validation, state.alphas, group[:1]), alone)
 
 
-def test_fewer_judged_networks_are_the_next_ones_in_the_row_of_groups(tmp_path: Path) -> None:
-    search = make_search(tmp_path, paths="fair", method="first-order", inner_steps=1, judged_networks=3)
-    for _ in range(4):
+@pytest.mark.parametrize(("method", "products"), [("idarts", "gauss_newton"), ("darts", "exact")])
+def test_the_direct_part_is_of_all_groups_and_the_implicit_part_of_a_few_networks(
+    method: str, products: Any, tmp_path: Path
+) -> None:
+    """By plain torch: the mean over groups of their own gradients, and what weights that follow alpha add for two."""
+    settings: dict[str, Any] = {"paths": "fair", "judge_every": 1, "implicit_networks": 2, "inner_steps": 3}
+    settings |= {"method": method, "products": products, "gamma": 1e-3, "penalty": 0.0}
+    search, oracle = (make_search(tmp_path, **settings) for _ in range(2))
+    rounds = 1 if method == "darts" else 3
+    report = [search.advance() for _ in range(rounds)][-1]
+    assert report is not None and not report.gradient.is_first_order
+    losses, state, space = oracle.losses, oracle.state, oracle.constraint.space
+    groups = [draw_fair_group(space, (0, 1, number)) for number in range(rounds)]
+    of_groups = []
+    for number, group in enumerate(groups):
+        batch, images = (losses.prepare(stream.batch(number)) for stream in (oracle.train, oracle.validation))
+        oracle._step_weights(batch, oracle._weight_lr())
+        state.step += 1
+        of_groups.append(losses.cross_entropy(images, state.alphas, group))
+    (direct,) = torch.autograd.grad(torch.stack(of_groups).mean(), state.alphas)
+    few = groups[-1][:2]
+    own, whole = (
+        hypergradient(
+            losses.inner(batch, state.alphas, few),
+            lambda w, a: losses.cross_entropy(images, state.alphas, few),
+            list(losses.supernet.parameters()),
+            state.alphas,
+            how,
+            buffers=list(losses.supernet.buffers()),
+        )[0]
+        for how in (DirectOnly(), (Neumann if method == "idarts" else ReverseMode)(1e-3, 1, products))
+    )
+    indirect = whole - own
+    assert indirect.norm() > 1e-4 * direct.norm()
+    torch.testing.assert_close(report.gradient.gradient[0], direct + indirect, rtol=1e-3, atol=1e-6)
+    torch.testing.assert_close(report.gradient.gradient[0] - direct, indirect, rtol=2e-2, atol=2e-7)
+    assert report.validation_loss == pytest.approx(torch.stack(of_groups).mean().item(), rel=1e-5)
+
+
+def test_groups_are_judged_at_the_weights_along_a_round(tmp_path: Path) -> None:
+    """A group after every second weight step, an architecture step after every fourth, neither in the warm-up."""
+    search = make_search(tmp_path, paths="fair", inner_steps=4, judge_every=2, epochs=4, warmup_share=0.25)
+    space, seen = search.constraint.space, list[tuple[int, float]]()
+    for _ in range(search.total_steps // 2):
+        so_far = search._judged_so_far
+        losses = search.losses
+        report = search.advance()
+        if search._judged_so_far > so_far:
+            validation = losses.prepare(search.validation.batch(so_far))
+            network = draw_fair_group(space, (0, 1, so_far))[0]
+            logits = losses.supernet.run(validation.images, network)
+            known = [*search.state.network_losses, *search.state.round_losses][so_far][0]
+            assert known == pytest.approx(torch.nn.functional.cross_entropy(logits, validation.labels).item(), rel=1e-4)
+            seen.append((search.state.step, known))
+        assert (report is None) == bool(search.state.step % 4 or search.state.step <= search.train.per_epoch)
+    assert [step for step, _ in seen] == [
+        step for step in range(search.train.per_epoch + 1, search.total_steps // 2 + 1) if step % 2 == 0
+    ]
+
+
+def test_every_group_that_was_judged_is_kept(tmp_path: Path) -> None:
+    search = make_search(tmp_path, paths="fair", inner_steps=4, judge_every=3, implicit_networks=2)
+    for _ in range(12):  # after 3, 4, 6, 8, 9 and 12: every third, and at the end of every round
         search.advance()
     space, found = search.constraint.space, search.judged_networks()
-    row = [network for number in range(3) for network in draw_fair_group(space, (0, 1, number))]
-    assert found.groups == [row[0:3], row[3:6], row[6:9], row[9:12]]
-    assert [len(losses) for losses in found.losses] == [3] * 4
+    assert found.groups == [draw_fair_group(space, (0, 1, number)) for number in range(6)]
+    assert [len(losses) for losses in found.losses] == [len(found.groups[0])] * 6
+
+
+def test_judging_leaves_the_statistics_of_the_supernet_alone(tmp_path: Path) -> None:
+    search = make_search(tmp_path, paths="fair", inner_steps=2)
+    search.advance()
+    batch = search.losses.prepare(search.train.batch(1))
+    search._step_weights(batch, 0.01)
+    before = [buffer.clone() for buffer in search.losses.supernet.buffers()]
+    search._step_architecture(batch, 0, 0.01)
+    assert all(torch.equal(a, b) for a, b in zip(before, search.losses.supernet.buffers(), strict=True))
 
 
 def test_a_solve_that_misses_gives_way_to_the_first_order_gradient(
@@ -178,6 +249,19 @@ def test_the_supernet_sees_images_at_a_resolution_of_its_own(tmp_path: Path) -> 
     torch.testing.assert_close(seen, torch.nn.functional.avg_pool2d(given, 2), rtol=1e-5, atol=1e-6)
     assert small.constraint.limits[0].at_most == whole.constraint.limits[0].at_most
     assert [small.advance() for _ in range(2)][-1] is not None
+
+
+def test_guards_judge_by_batches_of_all_classes(tmp_path: Path) -> None:
+    """A folder's images come class by class; networks are judged with the statistics of a batch, which is mixed."""
+    write_images(tmp_path / "data.npz")
+    with np.load(tmp_path / "data.npz") as found:
+        order = np.argsort(found["y_train"], kind="stable")
+        sorted_by_class = {name: found[name][order] if "train" in name else found[name] for name in found.files}
+    np.savez(tmp_path / "data.npz", **sorted_by_class)
+    search = make_search(tmp_path)
+    for index in range(search.validation.per_epoch):
+        first, again = (search.validation.fixed_batch(index) for _ in range(2))
+        assert len(first.labels.unique()) > 1 and torch.equal(first.images, again.images)
 
 
 def test_seeds_matter(tmp_path: Path) -> None:
@@ -297,6 +381,14 @@ def test_a_step_without_the_penalty_is_that_of_a_search_without_a_budget(tmp_pat
     assert not torch.allclose(penalized, plain, atol=0.05)
     torch.testing.assert_close(plain, free.state.unpenalized[0])
     assert torch.equal(free.state.alphas[0], free.state.unpenalized[0])
+
+
+@pytest.mark.parametrize(
+    ("settings", "steps", "expected"),
+    [({}, 10_000, 64), ({}, 320, 16), ({}, 7, 1), ({"inner_steps": 5}, 7, 5), ({"method": "darts"}, 10_000, 1)],
+)
+def test_a_short_search_has_shorter_rounds(settings: dict[str, Any], steps: int, expected: int) -> None:
+    assert inner_steps(SearchConfig(**settings), steps) == expected
 
 
 @pytest.mark.parametrize(("epochs", "expected"), [(3, 0.1), (400, None)])
