@@ -14,11 +14,12 @@ from pipeline.rundir import RunDir
 def print_summary(run: RunDir) -> None:
     """The table of the export and the line of Python that loads it."""
     table = Table(show_header=False, title=f"exports/{run.exports.name}")
-    for name, value in summarize(ModelCard.read(run.model_card, run.call("export"))).items():
+    card = ModelCard.read(run.model_card, run.call("export"))
+    for name, value in summarize(card).items():
         table.add_row(name, value)
     show(table)
     say(P50_MEANS)
-    say(loading_line(run.model))
+    say(loading_line(run.model, card.certificate.device.threads))
     say(f"next: python {run.predict_script.relative_to(run.project)} IMAGE_OR_FOLDER")
 
 
@@ -76,6 +77,9 @@ def _noise(floor: float | None) -> str:
     return f"{floor:.0%}" if floor <= FIRM_NOISE_FLOOR else f"{floor:.0%}: provisional"
 
 
-def loading_line(model: Path) -> str:
-    """Python that loads the model."""
-    return f"import onnxruntime; session = onnxruntime.InferenceSession({str(model)!r})"
+def loading_line(model: Path, threads: int) -> str:
+    """Python that loads the model, with the threads that its latency was certified for."""
+    return (
+        f"import onnxruntime; options = onnxruntime.SessionOptions(); options.intra_op_num_threads = {threads}; "
+        f"session = onnxruntime.InferenceSession({str(model)!r}, options)"
+    )

@@ -158,6 +158,23 @@ def test_one_image_several_and_a_folder(trained: Trained, exported: Path, tmp_pa
     assert in_folder.stdout.rstrip("\n") == expected_answers(trained, pictures)
 
 
+@pytest.mark.parametrize(
+    ("card", "threads"),
+    [('{"certificate": {"device": {"threads": 3}}}', 3), ("{}", 0), ("[1]", 0), ("no JSON", 0), (None, 0)],
+)
+def test_it_runs_with_the_threads_of_the_certificate(card: str | None, threads: int, tmp_path: Path) -> None:
+    """onnxruntime's own default, all cores, has another latency than the one that was promised."""
+    script = tmp_path / "predict.py"
+    script.write_text(predict_source(), encoding="utf-8")
+    if card is not None:
+        (tmp_path / "model.json").write_text(card)
+    ask = f"import runpy; print(runpy.run_path({str(script)!r})['certified_threads'](__import__('pathlib').Path("
+    done = subprocess.run(
+        [sys.executable, "-c", f"{ask}{str(tmp_path / 'model.onnx')!r})))"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == str(threads)
+
+
 def test_what_training_refuses_is_refused_in_the_same_words_and_the_rest_answered(
     exported: Path, tmp_path: Path
 ) -> None:

@@ -1,8 +1,9 @@
 """The closing table says in plain words what a busy machine leaves uncertain."""
 
+from pathlib import Path
 from typing import Any
 
-from pipeline.report.summary import summarize
+from pipeline.report.summary import loading_line, summarize
 from tests.artifacts.made import made_card, made_certificate
 
 CERTIFICATE = made_certificate(
@@ -53,3 +54,9 @@ def test_noise_and_a_table_below_its_gate_are_said() -> None:
 def test_a_transferred_genotype_has_no_prediction() -> None:
     certificate = CERTIFICATE.model_copy(update={"predicted_ms": None, "table_validated": None})
     assert summarize(CARD.model_copy(update={"certificate": certificate}))["predicted"] == "–"
+
+
+def test_the_model_is_loaded_with_the_threads_of_its_certificate() -> None:
+    line = loading_line(Path("exports/demo/model.onnx"), 3)
+    assert "intra_op_num_threads = 3" in line and "('exports/demo/model.onnx', options)" in line
+    compile(line, "line", "exec")
