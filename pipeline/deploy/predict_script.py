@@ -45,7 +45,7 @@ class Classifier:
 
 
 def certified_threads(model: Path) -> int:
-    """The threads that its latency was certified with, by model.json beside it; 0, all cores, where that is not told."""
+    """The threads that its latency was certified with, by model.json beside it; 0, all cores, where none are told."""
     try:
         card = json.loads(model.with_name("model.json").read_text(encoding="utf-8"))
         return int(card["certificate"]["device"]["threads"])
