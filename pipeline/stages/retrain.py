@@ -84,6 +84,9 @@ def prepare(context: Context, device: torch.device) -> Training:
     _check_data(context.data, chosen.skeleton)
     _check_size(context, chosen)
     job = make_job(context, chosen, device)
+    doubt = job.describe_shortness()
+    if doubt and is_writer():
+        say(doubt)
     network = make_network(context, chosen)
     start = set_start(context, network)
     parts = Parts(job.train, job.guide, job.holdout)

@@ -173,3 +173,11 @@ def test_precision_trials_leave_no_trace(tmp_path: Path) -> None:
         assert bits(chosen) == bits(fixed)
     else:
         assert chosen.precision == "bfloat16"
+
+
+def test_a_training_of_few_steps_is_doubted(tmp_path: Path) -> None:
+    """256 images in batches of 64: four steps an epoch."""
+    assert make_job(tmp_path, epochs=50).describe_shortness() == ""
+    short, plain = (make_job(tmp_path, epochs=49, ema=ema).describe_shortness() for ema in (0.9, 0.0))
+    assert "196 steps" in short and "ema = 0.9" in short
+    assert "196 steps" in plain and "ema" not in plain
