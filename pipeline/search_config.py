@@ -49,11 +49,9 @@ class SearchConfig(Section):
     neumann_terms: Terms = 2
     """K: terms of the Neumann series after the first (idarts); steps of cg and truncated likewise."""
     paths: Literal["fair", "mixture"] = "fair"
-    """fair: a weight step trains one network, an architecture step judges a group that has each operation once per
-    edge; mixture: every step runs all operations, weighted (DARTS), three times dearer per weight step."""
-    judge_every: Count = 4
-    """fair: weight steps between two groups that are judged, each on validation images of its own; an architecture step
-    goes by all since the last. To judge a network takes a third of a weight step."""
+    """fair: a weight step trains one network of a group that has each operation once per edge, and after every group
+    another is judged on validation images, for a third of the time; mixture: every step runs all operations, weighted
+    (DARTS), three times dearer per weight step."""
     implicit_networks: Annotated[int, Field(ge=2, le=64)] = 2
     """fair: networks of a group that the implicit part is taken of; more need that much more time and memory."""
     products: Literal["exact", "finite_difference", "gauss_newton"] = "finite_difference"

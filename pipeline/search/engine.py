@@ -154,9 +154,9 @@ class Search:
         return self.state.step % self.train.per_epoch == 0
 
     def advance(self) -> StepReport | None:
-        """One weight step, and a look at a group of networks if it is time; after every T-th, one architecture step.
+        """One weight step; after a whole group of networks, another is judged; after every T-th, one architecture step.
 
-        The latter makes a report.
+        The latter goes by all groups since the last one, the newest at the present weights, and makes a report.
         """
         state, epoch, rate = self.state, self.epoch, self._weight_lr()
         self._draw_paths()
@@ -166,7 +166,7 @@ class Search:
         if epoch < self.warmup_epochs:
             return None
         is_round_over = state.step % self.inner_steps == 0
-        if self.group_size and (is_round_over or state.step % self.config.judge_every == 0):
+        if self.group_size and (is_round_over or state.step % self.group_size == 0):
             state.round_losses.append(self.gradients.judge(self._group(self._judged_so_far)))
         return self._step_architecture(batch, epoch, rate) if is_round_over else None
 
@@ -188,7 +188,7 @@ class Search:
     @property
     def judged_groups(self) -> int:
         """Groups of networks that are judged for an architecture step; none where the search mixes."""
-        return -(-self.inner_steps // self.config.judge_every) if self.group_size else 0
+        return -(-self.inner_steps // self.group_size) if self.group_size else 0
 
     @property
     def group_size(self) -> int:

@@ -128,22 +128,23 @@ def test_the_direct_part_is_of_all_groups_and_the_implicit_part_of_a_few_network
     method: str, products: Any, tmp_path: Path
 ) -> None:
     """By plain torch: the mean over groups of their own gradients, and what weights that follow alpha add for two."""
-    settings: dict[str, Any] = {"paths": "fair", "judge_every": 1, "implicit_networks": 2, "inner_steps": 3}
+    settings: dict[str, Any] = {"paths": "fair", "implicit_networks": 2, "inner_steps": 6}
     settings |= {"method": method, "products": products, "gamma": 1e-3, "penalty": 0.0}
     search, oracle = (make_search(tmp_path, **settings) for _ in range(2))
-    rounds = 1 if method == "darts" else 3
-    report = [search.advance() for _ in range(rounds)][-1]
+    steps = 1 if method == "darts" else 6
+    report = [search.advance() for _ in range(steps)][-1]
     assert report is not None and not report.gradient.is_first_order
     losses, state, space = oracle.losses, oracle.state, oracle.constraint.space
-    groups = [draw_fair_group(space, (0, 1, number)) for number in range(rounds)]
-    of_groups = []
-    for number, group in enumerate(groups):
-        batch, images = (losses.prepare(stream.batch(number)) for stream in (oracle.train, oracle.validation))
+    groups, of_groups = [draw_fair_group(space, (0, 1, number)) for number in range(2)], list[torch.Tensor]()
+    for step in range(steps):
+        batch = losses.prepare(oracle.train.batch(step))
         oracle._step_weights(batch, oracle._weight_lr())
         state.step += 1
-        of_groups.append(losses.cross_entropy(images, state.alphas, group))
+        if state.step in (4, steps):  # a whole group was trained, or the round is over
+            images = losses.prepare(oracle.validation.batch(len(of_groups)))
+            of_groups.append(losses.cross_entropy(images, state.alphas, groups[len(of_groups)]))
     (direct,) = torch.autograd.grad(torch.stack(of_groups).mean(), state.alphas)
-    few = groups[-1][:2]
+    few = groups[len(of_groups) - 1][:2]
     own, whole = (
         hypergradient(
             losses.inner(batch, state.alphas, few),
@@ -163,8 +164,8 @@ def test_the_direct_part_is_of_all_groups_and_the_implicit_part_of_a_few_network
 
 
 def test_groups_are_judged_at_the_weights_along_a_round(tmp_path: Path) -> None:
-    """A group after every second weight step, an architecture step after every fourth, neither in the warm-up."""
-    search = make_search(tmp_path, paths="fair", inner_steps=4, judge_every=2, epochs=4, warmup_share=0.25)
+    """A group after every fourth weight step, an architecture step after every eighth, neither in the warm-up."""
+    search = make_search(tmp_path, paths="fair", inner_steps=8, epochs=4, warmup_share=0.25, batch_size=4)
     space, seen = search.constraint.space, list[tuple[int, float]]()
     for _ in range(search.total_steps // 2):
         so_far = search._judged_so_far
@@ -177,19 +178,19 @@ def test_groups_are_judged_at_the_weights_along_a_round(tmp_path: Path) -> None:
             known = [*search.state.network_losses, *search.state.round_losses][so_far][0]
             assert known == pytest.approx(torch.nn.functional.cross_entropy(logits, validation.labels).item(), rel=1e-4)
             seen.append((search.state.step, known))
-        assert (report is None) == bool(search.state.step % 4 or search.state.step <= search.train.per_epoch)
+        assert (report is None) == bool(search.state.step % 8 or search.state.step <= search.train.per_epoch)
     assert [step for step, _ in seen] == [
-        step for step in range(search.train.per_epoch + 1, search.total_steps // 2 + 1) if step % 2 == 0
+        step for step in range(search.train.per_epoch + 1, search.total_steps // 2 + 1) if step % 4 == 0
     ]
 
 
 def test_every_group_that_was_judged_is_kept(tmp_path: Path) -> None:
-    search = make_search(tmp_path, paths="fair", inner_steps=4, judge_every=3, implicit_networks=2)
-    for _ in range(12):  # after 3, 4, 6, 8, 9 and 12: every third, and at the end of every round
+    search = make_search(tmp_path, paths="fair", inner_steps=6, batch_size=4)
+    for _ in range(12):  # after 4, 6, 8 and 12: whole groups, and the end of every round
         search.advance()
     space, found = search.constraint.space, search.judged_networks()
-    assert found.groups == [draw_fair_group(space, (0, 1, number)) for number in range(6)]
-    assert [len(losses) for losses in found.losses] == [len(found.groups[0])] * 6
+    assert found.groups == [draw_fair_group(space, (0, 1, number)) for number in range(4)]
+    assert [len(losses) for losses in found.losses] == [len(found.groups[0])] * 4
 
 
 def test_judging_leaves_the_statistics_of_the_supernet_alone(tmp_path: Path) -> None:
