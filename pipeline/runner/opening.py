@@ -11,6 +11,7 @@ from pipeline.console import say
 from pipeline.errors import UserError
 from pipeline.rundir import RunDir, budget_folders, budget_name, read_json, write_json
 from pipeline.space.spaces import space_named
+from pipeline.stages import Stage
 from pipeline.stages.context import Context
 
 
@@ -64,9 +65,20 @@ def take_budget(run: RunDir, budget_ms: float) -> RunDir:
     )
 
 
-def remember_flags(context: Context) -> None:
-    """Keep the flags of a command that was done for later commands of the run."""
-    if context.flags and context.flags != _earlier_flags(context.run):
+def remember_flags(context: Context, stage: Stage | None = None) -> None:
+    """Keep the flags of a command that was done for later commands of the run.
+
+    Of a command under way they are kept once a `stage` has been made by one that is new: later commands must not take
+    its result for outdated. A stage that no new flag is for says nothing of those that follow, which may be refused.
+    """
+    earlier = _earlier_flags(context.run)
+    new = [
+        (section, setting)
+        for section, values in context.flags.items()
+        for setting, value in values.items()
+        if setting not in earlier.get(section, {}) or earlier[section][setting] != value
+    ]
+    if new and (stage is None or any(stage.depends_on(*one) for one in new)):
         write_json(context.run.flags, context.flags)
 
 

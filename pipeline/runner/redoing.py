@@ -27,7 +27,7 @@ def confirm_redo(context: Context, stages: Sequence[Stage], reasons: Sequence[st
     """
     first, run = stages[0], context.run
     done = [stage for stage in stages if run.record(stage.name).is_file()]
-    if first not in done or any(run.checkpoints(first.name).glob("*")):
+    if any(run.checkpoints(first.name).glob("*")):
         return
     took_s = sum(read_record(context, stage).seconds for stage in done)
     if took_s < _LONG_S:

@@ -13,19 +13,21 @@ from pipeline.artifacts.certificate import Certificate
 from pipeline.artifacts.network import ChosenNetwork
 from pipeline.artifacts.stage_record import StageRecord
 from pipeline.errors import Interrupted, PromiseBroken, UserError
-from pipeline.rundir import RunDir, write_text
+from pipeline.rundir import RunDir, read_json, write_text
 from pipeline.runner import execution
 from pipeline.runner.artifacts import check_inputs
 from pipeline.runner.execution import run_all, run_stage
 from pipeline.runner.log import logged
 from pipeline.runner.opening import open_run, take_budget
 from pipeline.runner.redoing import set_aside
-from pipeline.stages import Stage, stage_named
+from pipeline.stages import TRANSFER, Stage, stage_named
 from pipeline.stages.context import Context
 from tests.artifacts.made import NETWORK, made_certificate
-from tests.runner.test_execution import FIRST, Calls, calls, contents, context
+from tests.runner.test_execution import FIRST, SECOND, Calls, calls, contents, context
 
 __all__ = ["calls"]
+
+SEARCH_FLAGS = {"search": {"epochs": 3}}
 
 
 def took(folder: Path, stage: str, seconds: float) -> None:
@@ -182,6 +184,78 @@ def test_flags_of_an_interrupted_first_attempt_hold_for_the_next_and_those_of_a_
         with pytest.raises(Interrupted):
             run_stage(replace(context(tmp_path, epochs=3), flags={"search": {"epochs": 3}}), FIRST)
         assert context(tmp_path).run.flags.is_file() is not is_finished
+
+
+@pytest.mark.parametrize("end", ["declined", "refused"])
+def test_flags_of_a_run_that_comes_to_nothing_are_not_kept_though_its_first_stage_was_up_to_date(
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    """Else the next plain `pipeline run` goes by what was declined, or fails as this one did."""
+    run_all(context(tmp_path))
+    took(tmp_path, "retrain", 7000.0)
+    before = contents(tmp_path)
+
+    def refuse(_: Context) -> None:
+        raise PromiseBroken("no network keeps 0.1 ms")
+
+    if end == "declined":
+        Person(monkeypatch, "n")
+    else:
+        monkeypatch.setattr(execution, "_module", lambda _: SimpleNamespace(run=refuse))
+    with pytest.raises((UserError, PromiseBroken)):
+        run_all(with_retrain_epochs(tmp_path, 3))
+    assert contents(tmp_path) == before
+
+
+def test_flags_of_a_run_are_kept_from_the_first_stage_that_was_made_by_them(
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new run whose second stage is refused: only flags of the first, which is there to stay, hold."""
+    module = execution._module
+
+    def refuse(_: Context) -> None:
+        raise PromiseBroken("no network keeps 0.1 ms")
+
+    monkeypatch.setattr(
+        execution, "_module", lambda stage: module(stage) if stage is FIRST else SimpleNamespace(run=refuse)
+    )
+    flags = context(tmp_path).run.flags
+    for given in (with_retrain_epochs(tmp_path, 3), replace(context(tmp_path, epochs=3), flags=SEARCH_FLAGS)):
+        assert not flags.exists()
+        with pytest.raises(PromiseBroken):
+            run_all(given)
+    assert calls == ["search", "search"] and read_json(flags) == SEARCH_FLAGS
+
+
+def test_a_no_to_a_training_leaves_the_genotype_from_elsewhere_that_comes_before_it(
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`pipeline retrain --genotype FILE` has two stages: one question comes before both."""
+    monkeypatch.setattr(execution, "_with_transfer", lambda *_: [FIRST, SECOND])
+    run_stage(context(tmp_path), SECOND)
+    took(tmp_path, "retrain", 7000.0)
+    before, person = contents(tmp_path), Person(monkeypatch, "n")
+    with pytest.raises(UserError, match="left as it is"):
+        run_stage(context(tmp_path, epochs=3), SECOND)
+    assert len(person.questions) == 1 and contents(tmp_path) == before
+    context(tmp_path).run.record("search").unlink()
+    with pytest.raises(UserError, match="left as it is"):
+        run_stage(context(tmp_path), SECOND)
+    assert "not done yet. Make retrain again" in person.questions[-1] and calls == ["search", "retrain"]
+
+
+def test_a_genotype_from_elsewhere_is_kept_as_a_flag_once_its_stage_is_done() -> None:
+    assert TRANSFER.depends_on("retrain", "genotype") and not TRANSFER.depends_on("retrain", "epochs")
+    assert stage_named("search").depends_on("target", "budget_ms")
+    assert not stage_named("profile").depends_on("target", "budget_ms")
+
+
+def with_retrain_epochs(folder: Path, epochs: int) -> Context:
+    """The run as a flag asks for it that the second stage alone depends on."""
+    given = context(folder)
+    retrain = given.config.retrain.model_copy(update={"epochs": epochs})
+    config = given.config.model_copy(update={"retrain": retrain})
+    return replace(given, config=config, flags={"retrain": {"epochs": epochs}})
 
 
 def test_the_time_of_a_stage_counts_its_interrupted_sessions(
