@@ -23,7 +23,7 @@ from pipeline.runner.environment import describe_environment
 from pipeline.runner.explaining import explained
 from pipeline.runner.log import logged
 from pipeline.runner.opening import remember_flags
-from pipeline.runner.redoing import TimeSpent, confirm_redo, drop_finished_state, hash_state, set_aside
+from pipeline.runner.redoing import TimeSpent, confirm_redo, drop_finished_state, hash_state, replaced_export, set_aside
 from pipeline.stages import STAGES, TRANSFER, Stage, stage_named, stages_of
 from pipeline.stages.context import Context
 from pipeline.stages.teachers import open_teacher
@@ -171,6 +171,9 @@ def _run_locked(context: Context, stage: Stage, work: Work, force: bool = False,
         context.data.pool.images.prepare()
     if Trained in stage.writes and context.run.certificate.is_file():
         say(context.read(Certificate).describe())
+    replaced = replaced_export(context, [stage])
+    if replaced:
+        say(f"this replaces {replaced}")
     checkpoints = context.run.checkpoints(stage.name)
     with logged(context.run), set_aside(checkpoints, force):
         spent = TimeSpent(checkpoints)

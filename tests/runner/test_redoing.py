@@ -10,19 +10,20 @@ import pytest
 
 from pipeline import console
 from pipeline.artifacts.certificate import Certificate
+from pipeline.artifacts.files import DeployedModel
 from pipeline.artifacts.network import ChosenNetwork
 from pipeline.artifacts.stage_record import StageRecord
 from pipeline.errors import Interrupted, PromiseBroken, UserError
-from pipeline.rundir import RunDir, read_json, write_text
+from pipeline.rundir import RunDir, read_json, sha256_of, write_text
 from pipeline.runner import execution
 from pipeline.runner.artifacts import check_inputs
 from pipeline.runner.execution import run_all, run_stage
 from pipeline.runner.log import logged
 from pipeline.runner.opening import open_run, take_budget
-from pipeline.runner.redoing import set_aside
+from pipeline.runner.redoing import replaced_export, set_aside
 from pipeline.stages import TRANSFER, Stage, stage_named
 from pipeline.stages.context import Context
-from tests.artifacts.made import NETWORK, made_certificate
+from tests.artifacts.made import NETWORK, made_card, made_certificate
 from tests.runner.test_execution import FIRST, SECOND, Calls, calls, contents, context
 
 __all__ = ["calls"]
@@ -341,6 +342,49 @@ def test_a_budget_takes_its_own_network_beside_the_others(tmp_path: Path) -> Non
         take_budget(run, 7.0)
     (tmp_path / "pipeline.toml").write_text("")
     assert open_run(tmp_path / "pipeline.toml", "one", {}, 10.0).run.budget == "10ms"
+
+
+def test_an_export_for_another_budget_is_named_before_it_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after `discretize --budget-ms 5,20` on a run that was exported for 40 ms."""
+    run, last = choose(tmp_path, 40.0), Stage("export", (), (ChosenNetwork,), (DeployedModel,))
+    monkeypatch.setattr(execution, "stages_of", lambda _: (last,))
+    monkeypatch.setattr(execution, "check_inputs", lambda *_: {"genotype": sha256_of(run.genotype)})
+    monkeypatch.setattr(
+        execution, "_module", lambda _: SimpleNamespace(run=lambda _: write_text(run.model, "an ONNX file"))
+    )
+    run_all(context(tmp_path))
+    old = made_certificate(budget_ms=40.0)
+    made_card(budget_ms=40.0, certificate=old, test_accuracy=0.6346).write(run.model_card)
+    took(tmp_path, "export", 280.0)
+    choose(tmp_path, 5.0, 20.0)
+    write_text(run.genotype, run.genotype.read_text() + "\n")
+    person, before = Person(monkeypatch, "n"), contents(tmp_path)
+    with pytest.raises(UserError, match="leave out the flag or undo the change"):
+        run_all(context(tmp_path))
+    assert "last time, and replace exports/one (40 ms, 63.46%) by a network for 20 ms?" in person.questions[0]
+    assert contents(tmp_path) == before
+    person.answer = "y"
+    run_all(context(tmp_path))
+    assert "this replaces exports/one (40 ms, 63.46%) by a network for 20 ms" in run.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("wanted_ms", "several_ms", "coming"),
+    [(2.0, [], "2 ms"), (1.0, [1.0, 1.5], ""), (9.0, [1.5, 1.2], "1.5 ms"), (1.0, [], "")],
+)
+def test_the_budget_that_comes_is_the_one_that_discretize_will_train(
+    tmp_path: Path, wanted_ms: float, several_ms: list[float], coming: str
+) -> None:
+    made_card().write(context(tmp_path).run.model_card)
+    config = context(tmp_path).config
+    target = config.target.model_copy(update={"budget_ms": wanted_ms})
+    discretize = config.discretize.model_copy(update={"budgets_ms": several_ms})
+    given = replace(context(tmp_path), config=config.model_copy(update={"target": target, "discretize": discretize}))
+    found = replaced_export(given, [stage_named("discretize"), stage_named("export")])
+    assert found == (f"exports/one (1 ms, 90.00%) by a network for {coming}" if coming else "")
+    assert not replaced_export(given, [stage_named("discretize")]), "nothing is exported"
 
 
 def test_every_budget_has_a_record_by_which_its_files_are_checked(
