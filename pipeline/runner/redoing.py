@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
+from pipeline.artifacts.alphas import Alphas
 from pipeline.artifacts.certificate import Certificate
 from pipeline.artifacts.files import DeployedModel
 from pipeline.artifacts.latency_table import LatencyTable
@@ -19,6 +20,7 @@ from pipeline.rundir import read_json, write_json
 from pipeline.runner.artifacts import read_record
 from pipeline.stages import Stage
 from pipeline.stages.context import Context
+from pipeline.stages.tables import check_budget
 
 _LONG_S = 60.0
 
@@ -35,6 +37,8 @@ def confirm_redo(context: Context, stages: Sequence[Stage], reasons: Sequence[st
     took_s = sum(read_record(context, stage).seconds for stage in done)
     if took_s < _LONG_S:
         return
+    if Alphas in first.writes and LatencyTable in first.reads:  # nobody is asked about hours that come to nothing
+        check_budget(context)
     names, took = ", ".join(stage.name for stage in done), timedelta(seconds=round(took_s))
     replaced = replaced_export(context, stages)
     loss = f", and replace {replaced}" if replaced else ""

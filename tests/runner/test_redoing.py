@@ -10,20 +10,25 @@ import pytest
 
 from pipeline import console
 from pipeline.artifacts.certificate import Certificate
-from pipeline.artifacts.files import DeployedModel
+from pipeline.artifacts.files import DeployedModel, Images
+from pipeline.artifacts.latency_table import LatencyTable
 from pipeline.artifacts.network import ChosenNetwork
 from pipeline.artifacts.stage_record import StageRecord
 from pipeline.errors import Interrupted, PromiseBroken, UserError
+from pipeline.latency.table import table_name
+from pipeline.latency.target import TargetMachine
 from pipeline.rundir import RunDir, read_json, sha256_of, write_text
 from pipeline.runner import execution
 from pipeline.runner.artifacts import check_inputs
 from pipeline.runner.execution import run_all, run_stage
 from pipeline.runner.log import logged
 from pipeline.runner.opening import open_run, take_budget
-from pipeline.runner.redoing import replaced_export, set_aside
+from pipeline.runner.redoing import confirm_redo, replaced_export, set_aside
 from pipeline.stages import TRANSFER, Stage, stage_named
 from pipeline.stages.context import Context
 from tests.artifacts.made import NETWORK, made_card, made_certificate
+from tests.latency.fakes import FINGERPRINT, FakeDevice
+from tests.latency.made import SKELETON, made_table
 from tests.runner.test_execution import FIRST, SECOND, Calls, calls, contents, context
 
 __all__ = ["calls"]
@@ -63,6 +68,30 @@ def test_a_no_at_the_terminal_leaves_everything(calls: Calls, tmp_path: Path, mo
     assert "search.epochs changed from 12 to 3" in question
     assert "search, retrain again, which took 2:00:00 last time" in question, "what follows is counted"
     assert contents(tmp_path) == before and calls == ["search", "retrain"]
+
+
+@pytest.mark.parametrize(("budget_ms", "is_asked"), [(1e-4, False), (1e4, True)])
+def test_nobody_is_asked_about_a_search_for_a_budget_that_no_network_keeps(
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, budget_ms: float, is_asked: bool
+) -> None:
+    given, search = context(tmp_path), replace(FIRST, reads=(Images, LatencyTable))
+    sizes = {"space": "darts", "cells": SKELETON.cells, "channels": SKELETON.channels, "budget_ms": budget_ms}
+    data = {"resolution": SKELETON.resolution, "classes": SKELETON.classes, "colour": SKELETON.in_channels == 3}
+    config = given.config.model_copy(
+        update={
+            "target": given.config.target.model_copy(update=sizes),
+            "data": given.config.data.model_copy(update=data),
+            "discretize": given.config.discretize.model_copy(update={"cells_grid": [], "channels_grid": []}),
+        }
+    )
+    monkeypatch.setattr(TargetMachine, "of", lambda *_: TargetMachine(FakeDevice()))
+    made_table().write(given.run.tables / table_name(FINGERPRINT, "darts"))
+    run_stage(given, FIRST)
+    took(tmp_path, "search", 420.0)
+    person, error = Person(monkeypatch, "n"), UserError if is_asked else PromiseBroken
+    with pytest.raises(error, match="left as it is" if is_asked else "budget_ms = 0.0001 ms cannot be kept"):
+        confirm_redo(replace(given, config=config), [search], ["target.budget_ms changed"])
+    assert len(person.questions) == is_asked
 
 
 @pytest.mark.parametrize(("answer", "yes", "asked"), [("y", False, 1), ("n", True, 0)])
