@@ -214,6 +214,16 @@ def test_a_missing_input_names_the_command_that_makes_it(
 
 
 @pytest.mark.parametrize(
+    "command",
+    ["retrain", "export", "inspect", "report", "compare", "export --budget-ms 2", "report --budget-ms 2"],
+)
+def test_a_misspelt_run_is_told_from_one_that_is_not_so_far(pipeline: Run, project: Path, command: str) -> None:
+    (project / "runs" / "default").mkdir(parents=True)
+    refused(pipeline(*command.split(), "--run", "defalt", cwd=project), "there is no run 'defalt'; there are: default")
+    assert not (project / "runs" / "defalt").exists()
+
+
+@pytest.mark.parametrize(
     ("arguments", "following"),
     [
         (["profile"], "next: pipeline search --budget-ms 0.3"),

@@ -13,7 +13,7 @@ from pipeline.latency.budget_rule import Measured
 from pipeline.latency.predictor import Prediction, Predictor
 from pipeline.latency.table import find_table, table_name
 from pipeline.latency.target import TargetMachine
-from pipeline.rundir import RunDir
+from pipeline.rundir import RunDir, refuse_misspelt
 from pipeline.space.genotype import Genotype
 from pipeline.space.genotype_file import read_genotype_file
 from pipeline.space.plan import count_macs, count_params, plan_of
@@ -71,6 +71,7 @@ def inspect_file(path: Path, size: Size, config: Config, project: Path, measure:
 
 def inspect_run(run: RunDir, size: Size, config: Config, measure: bool) -> Inspection:
     """The network that a run has chosen."""
+    refuse_misspelt(run)
     chosen = ChosenNetwork.read(run.genotype, f"discretize{run.flag}")
     return _inspect(size.applied_to(chosen.skeleton), chosen.genotype, config, run.project, measure)
 

@@ -16,8 +16,8 @@ from pipeline.artifacts.stage_record import trained_another
 from pipeline.config_file import read_config
 from pipeline.console import print_result, say, show
 from pipeline.errors import UserError
-from pipeline.report.contents import run_names, trained_for
-from pipeline.rundir import RunDir, budget_folders
+from pipeline.report.contents import trained_for
+from pipeline.rundir import RunDir, budget_folders, run_names
 
 _HEADINGS = ("run", "space", "budget", "state", "accuracy", "measured")
 

@@ -9,7 +9,7 @@ from pipeline.config import Config
 from pipeline.config_file import Overrides, read_config
 from pipeline.console import say
 from pipeline.errors import UserError
-from pipeline.rundir import RunDir, budget_folders, budget_name, read_json, write_json
+from pipeline.rundir import RunDir, budget_folders, budget_name, read_json, refuse_misspelt, write_json
 from pipeline.space.spaces import space_named
 from pipeline.stages import Stage
 from pipeline.stages.context import Context
@@ -56,6 +56,7 @@ def take_budget(run: RunDir, budget_ms: float) -> RunDir:
     own = replace(run, budget=budget_name(budget_ms))
     if own.certificate.is_file():
         return own
+    refuse_misspelt(run)
     kept = (one for one in budget_folders(run.genotype.parent) if (one / run.certificate.name).is_file())
     chosen = sorted((one.name.removesuffix("ms") for one in kept), key=float)
     there = f" (there are {', '.join(chosen)} ms)" if chosen else ""

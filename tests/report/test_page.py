@@ -229,7 +229,7 @@ def test_an_unfinished_run_gets_a_page_of_what_there_is(tmp_path: Path, kept: in
 
 def test_a_run_that_does_not_exist_is_refused_with_names_that_come_near(tmp_path: Path) -> None:
     made_run(tmp_path)
-    with pytest.raises(UserError, match=r"no run 'dmeo'.*did you mean demo"):
+    with pytest.raises(UserError, match=r"no run 'dmeo'; there are: demo"):
         write_report(RunDir(tmp_path, "dmeo"), tmp_path / "pipeline.toml")
     assert not (tmp_path / "runs" / "dmeo").exists()
 
