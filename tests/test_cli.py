@@ -132,6 +132,8 @@ def test_inspect_prints_the_published_counts(pipeline: Run, project: Path) -> No
         (["search", "--budget-ms", "-1"], ["budget_ms"]),
         (["search", "--budget-ms", "nan"], ["budget_ms"]),
         (["search", "--budget-ms", "soon"], ["budget-ms"]),
+        (["search", "--budget-ms", "1,1.5"], ["`pipeline discretize --budget-ms 1,1.5` chooses networks for several"]),
+        (["export", "--budget-ms", "1,1.5"], ["`pipeline discretize --budget-ms 1,1.5` chooses networks for several"]),
         (["discretize", "--budget-ms", "5,x"], ["5,x"]),
         (["search", "--method", "random"], ["[search] method", "idarts"]),
         (["search", "--percentile", "75"], ["percentile"]),
