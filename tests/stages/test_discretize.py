@@ -18,6 +18,7 @@ from pipeline.config_file import make_config
 from pipeline.console import progress_bar
 from pipeline.errors import PromiseBroken, UserError
 from pipeline.rundir import RunDir, read_json, refused_budgets
+from pipeline.selection.evolution import Evolution
 from pipeline.selection.records import TableState
 from pipeline.selection.short_training import train_shortly
 from pipeline.selection.trials import FEWEST_TRIALS
@@ -225,12 +226,13 @@ def test_argmax_is_taken_if_it_fits_and_refused_otherwise(tmp_path: Path) -> Non
         run_with(make_context(tmp_path, discretize={"rule": "argmax"}), FakeDevice(lambda ms: ms))
 
 
-def test_the_bar_of_an_evolution_that_finds_no_more_networks_ends_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bar_of_an_evolution_that_finds_none_better_ends_complete(monkeypatch: pytest.MonkeyPatch) -> None:
     bar = progress_bar()
     monkeypatch.setattr("pipeline.stages.discretize.progress_bar", lambda: bar)
-    networks = [choices_of(DARTS, random_genotype("darts", np.random.default_rng(seed))) for seed in range(3)]
-    assert len(list(_with_bar(iter(networks), at_most=256))) == 3
-    assert bar.tasks[0].finished and (bar.tasks[0].completed, bar.tasks[0].total) == (3, 3)
+    start = choices_of(DARTS, random_genotype("darts", np.random.default_rng(0)))
+    found = Evolution(DARTS, lambda one: float(one == start), 40, 0, _with_bar).evolve([start], lambda _: True)
+    assert 1 < len(found) < 40
+    assert bar.tasks[0].finished and bar.tasks[0].completed == bar.tasks[0].total == len(found)
 
 
 EVIDENCE = {"evidence_minutes": 1e-6, "evidence_steps": 2, "evaluations": 20}
