@@ -153,6 +153,10 @@ class Bar(Progress):
         else:
             super().stop()
 
+    def finish(self, task_id: TaskID) -> None:
+        """What was done is all there was to do: nobody is to think that it was cut short."""
+        self.update(task_id, total=self.tasks[task_id].completed)
+
     def update(self, task_id: TaskID, **changes: Any) -> None:
         super().update(task_id, **changes)
         now = time.monotonic()

@@ -1,5 +1,6 @@
 """A run on disk: every path named once, files that appear whole or not at all, hashes, and who is using the run."""
 
+import difflib
 import errno
 import fcntl
 import hashlib
@@ -20,6 +21,8 @@ from pipeline.errors import UserError
 
 DEFAULT_RUN = "default"
 _STALE_S = 3600.0
+_MOST_NAMED = 10
+_LOCK = ".lock"
 _DECISIONS = ("genotype", "refusal")
 _BUDGETED = ("discretize", "retrain", "export")  # stages with a folder for each of several budgets
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -82,7 +85,7 @@ class RunDir:
     tables = _Place("latency_tables")
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name) or ".." in self.name:
+        if not _is_name(self.name):
             raise UserError(f"{self.name!r} cannot name a run: use letters, digits, dots, dashes and underscores")
 
     @property
@@ -133,7 +136,7 @@ class RunDir:
         """
         missing = [folder for folder in (self.root, self.root.parent) if not folder.exists()]
         self.root.mkdir(parents=True, exist_ok=True)
-        lock = self.root / ".lock"
+        lock = self.root / _LOCK
         with _open_lock(lock) as handle:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -190,6 +193,28 @@ def _is_abandoned(handle: int) -> bool:
     except OSError:  # no locks on this disk: older than any file takes to write
         return time.time() - os.fstat(handle).st_mtime >= _STALE_S
     return True
+
+
+def run_names(project: Path) -> list[str]:
+    """The runs of a project in order of their names."""
+    folder = project / "runs"
+    found = [path.name for path in folder.iterdir() if path.is_dir()] if folder.is_dir() else []
+    return sorted(name for name in found if _is_name(name))
+
+
+def refuse_misspelt(run: RunDir) -> None:
+    """Refuse a run of which nothing is there where there are others, the nearest of which are named."""
+    if run.root.is_dir() and any(path.name != _LOCK for path in run.root.iterdir()):
+        return
+    others = [name for name in run_names(run.project) if name != run.name]
+    if others:
+        near = difflib.get_close_matches(run.name, others, n=_MOST_NAMED, cutoff=0.0)
+        more = ", …" if len(others) > len(near) else ""
+        raise UserError(f"there is no run {run.name!r}; there are: {', '.join(near)}{more}")
+
+
+def _is_name(name: str) -> bool:
+    return bool(_NAME.fullmatch(name)) and ".." not in name
 
 
 def budget_name(budget_ms: float) -> str:

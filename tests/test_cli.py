@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -24,6 +24,7 @@ from pipeline.presets import PRESET_NAMES, render_preset
 from tests.conftest import DARTS_V2_RECORD
 from tests.latency.fakes import FINGERPRINT, FakeDevice
 from tests.latency.test_bench import with_input
+from tests.report.made_run import NETWORK, add_budgets, made_run
 
 ROOT = Path(__file__).parent.parent
 COMMANDS = ("init", "check", "profile", "search", "discretize", "retrain", "export", "run", "inspect", "bench", "rank")
@@ -131,6 +132,8 @@ def test_inspect_prints_the_published_counts(pipeline: Run, project: Path) -> No
         (["search", "--budget-ms", "-1"], ["budget_ms"]),
         (["search", "--budget-ms", "nan"], ["budget_ms"]),
         (["search", "--budget-ms", "soon"], ["budget-ms"]),
+        (["search", "--budget-ms", "1,1.5"], ["`pipeline discretize --budget-ms 1,1.5` chooses networks for several"]),
+        (["export", "--budget-ms", "1,1.5"], ["`pipeline discretize --budget-ms 1,1.5` chooses networks for several"]),
         (["discretize", "--budget-ms", "5,x"], ["5,x"]),
         (["search", "--method", "random"], ["[search] method", "idarts"]),
         (["search", "--percentile", "75"], ["percentile"]),
@@ -182,6 +185,29 @@ def test_bench_and_inspect_are_for_the_machine_of_pipeline_toml(
     ]
 
 
+def test_inspect_says_whose_network_it_shows_and_takes_one_of_several_budgets(
+    pipeline: Run, tmp_path: Path, opened: list[tuple[object, ...]]
+) -> None:
+    add_budgets(made_run(tmp_path, network=NETWORK))
+
+    def inspect(*flags: str) -> dict[str, Any]:
+        done = pipeline("inspect", "--run", "demo", "--json", *flags, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        return dict(json.loads(done.stdout))
+
+    found = {ms: inspect("--budget-ms", ms) for ms in ("1", "0.25")} | {"": inspect()}
+    assert {ms: one["budget_ms"] for ms, one in found.items()} == {"1": 1.0, "0.25": 0.25, "": 1.0}
+    assert (found["0.25"]["measured_ms"]["p50"], found[""]["measured_ms"]["p50"]) == (0.225, 0.9)
+    assert found[""]["measured_by"] == "the certificate, before training (1 thread, batch 1)"
+    assert found[""]["noise_floor"] == 0.01
+    assert inspect("--channels", "8")["measured_ms"] is None, "the certificate is of another network"
+    assert inspect("--measure")["measured_by"] == "this command"
+    refused(
+        pipeline("inspect", "--run", "demo", "--budget-ms", "7", cwd=tmp_path), "chosen for 7 ms (there are 0.25, 0.5"
+    )
+    refused(pipeline("inspect", "--genotype", "g.json", "--budget-ms", "7", cwd=tmp_path), "give --run NAME")
+
+
 def test_bench_refuses_free_axes_and_a_config_that_is_not_there(pipeline: Run, project: Path) -> None:
     free = with_input(project / "free.onnx", "batch", 3, "h", "w").name
     refused(pipeline("bench", free, cwd=project), "leaves axis 2 and 3 free", "--shape")
@@ -211,6 +237,16 @@ def test_a_missing_input_names_the_command_that_makes_it(
     pipeline: Run, project: Path, command: str, maker: str
 ) -> None:
     refused(pipeline(command, cwd=project), f"`pipeline {maker}`")
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["retrain", "export", "inspect", "report", "compare", "export --budget-ms 2", "report --budget-ms 2"],
+)
+def test_a_misspelt_run_is_told_from_one_that_is_not_so_far(pipeline: Run, project: Path, command: str) -> None:
+    (project / "runs" / "default").mkdir(parents=True)
+    refused(pipeline(*command.split(), "--run", "defalt", cwd=project), "there is no run 'defalt'; there are: default")
+    assert not (project / "runs" / "defalt").exists()
 
 
 @pytest.mark.parametrize(

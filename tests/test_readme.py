@@ -57,6 +57,17 @@ def test_every_command_and_flag_of_the_readme_exists() -> None:
     assert checked > 15
 
 
+def test_the_commands_without_a_run_are_those_that_the_readme_names() -> None:
+    known: Any = typer.main.get_command(app)
+    without = {
+        name
+        for name, command in known.commands.items()
+        if not any("--run" in parameter.opts for parameter in command.params)
+    }
+    named = re.search(r"Every command takes `--help`, and all but (.*) take `--run NAME`", README)
+    assert named and set(re.findall(r"`(\w+)`", named[1])) == without
+
+
 def test_every_make_target_of_the_readme_exists() -> None:
     wanted = [shlex.split(line, comments=True) for line in [*SHELL, *INLINE] if line.startswith("make ")]
     assert len(wanted) >= 3

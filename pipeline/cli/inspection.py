@@ -10,6 +10,7 @@ from pipeline.cli.options import (
     CONFIG_FILE,
     AllowMismatch,
     AsJson,
+    ChosenBudget,
     ConfigFile,
     Flags,
     RunName,
@@ -45,6 +46,7 @@ def rank(
 def inspect(
     genotype: Annotated[Path | None, typer.Option(help="A genotype file.")] = None,
     run: Annotated[str | None, typer.Option("--run", help="A run that has chosen its network.")] = None,
+    budget_ms: ChosenBudget = None,
     cells: Annotated[int | None, typer.Option(help="Cells of the network.")] = None,
     channels: Annotated[int | None, typer.Option(help="Channels of its first cell.")] = None,
     resolution: Annotated[int | None, typer.Option(help="Pixels of its square input.")] = None,
@@ -64,9 +66,12 @@ def inspect(
     from pipeline.config_file import read_config
     from pipeline.console import print_result
     from pipeline.report.inspection import Size, inspect_file, inspect_run
+    from pipeline.runner.opening import take_budget
 
     if (genotype is None) == (run is None):
         raise UserError("give either --genotype FILE or --run NAME")
+    if genotype is not None and budget_ms is not None:
+        raise UserError("--budget-ms is for one of several networks of a run; give --run NAME with it")
     target = {"device": device, "threads": threads, "batch": batch, "table": absolute(table)}
     flags: Flags = {"target": {**target, "allow_mismatch": allow_mismatch}, "profile": {"backend": backend}}
     settings = read_config(config, flags, optional=config == CONFIG_FILE)
@@ -74,7 +79,9 @@ def inspect(
     if genotype is not None:
         found = inspect_file(genotype, size, settings, project, measure)
     else:
-        found = inspect_run(RunDir(project, str(run)), size, settings, measure)
+        chosen = RunDir(project, str(run))
+        chosen = chosen if budget_ms is None else take_budget(chosen, budget_ms)
+        found = inspect_run(chosen, size, settings, measure)
     print_result(found.record(), json)
 
 

@@ -1,5 +1,6 @@
 """python predict.py IMAGE_OR_FOLDER … [--model MODEL.onnx] - prints the five likeliest classes of every image.
 
+Of more than three images it prints a line each, with the likeliest class, and how many there are of every class.
 Needs onnxruntime, numpy and Pillow.
 """
 
@@ -8,6 +9,7 @@ import io
 import json
 import os
 import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ import onnxruntime
 from pipeline.data.decode import SUFFIXES, ImageRefused, decode
 
 _SHOWN = 5
+_FEW = 3
 
 
 class Classifier:
@@ -65,13 +68,14 @@ def find_images(given: list[Path]) -> list[Path]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Prints the five likeliest classes of every image.")
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition(" - ")[2])
     parser.add_argument("images", nargs="+", type=Path, metavar="IMAGE_OR_FOLDER")
     parser.add_argument("--model", type=Path, default=Path(__file__).with_name("model.onnx"))
     options = parser.parse_args()
     images, classifier, refused = find_images(options.images), Classifier(options.model), 0
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # names and labels that the terminal cannot show
+    tally: Counter[str] = Counter()
     for image in images:
         try:
             chances = classifier.chances(image)
@@ -79,10 +83,17 @@ def main() -> int:
             sys.stderr.write(f"{error}\n")
             refused += 1
             continue
+        best = np.argsort(-chances)[:_SHOWN]
+        if len(images) > _FEW:
+            tally[classifier.labels[best[0]]] += 1
+            sys.stdout.write(f"{chances[best[0]]:7.2%}  {classifier.labels[best[0]]}  {image}\n")
+            continue
         if len(images) > 1:
             sys.stdout.write(f"{image}\n")
-        for index in np.argsort(-chances)[:_SHOWN]:
+        for index in best:
             sys.stdout.write(f"{chances[index]:7.2%}  {classifier.labels[index]}\n")
+    for label, count in tally.most_common():
+        sys.stdout.write(f"{count:7,}  {label}\n")
     sys.stdout.flush()
     return 1 if refused else 0
 

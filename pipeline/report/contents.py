@@ -1,6 +1,5 @@
 """What a run has to show: every file it left, read with care; what is damaged is said and the rest shown."""
 
-import difflib
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
@@ -22,7 +21,7 @@ from pipeline.config_file import read_config
 from pipeline.errors import UserError
 from pipeline.latency.table import table_name
 from pipeline.resumable.history import Scan, scan_history
-from pipeline.rundir import RunDir, budget_name, read_json
+from pipeline.rundir import RunDir, budget_name, read_json, refuse_misspelt
 
 _T = TypeVar("_T", bound=Typed)
 _PNG, _LARGEST_PICTURE = b"\x89PNG\r\n\x1a\n", 8_000_000
@@ -71,28 +70,10 @@ class Contents:
 
 
 def require_run(run: RunDir) -> None:
-    """Refuse a run that does not exist, with the names that come nearest."""
-    if run.root.is_dir():
-        return
-    known = run_names(run.project)
-    near = difflib.get_close_matches(run.name, known, n=3, cutoff=0.4) or known[:3]
-    hint = f"; did you mean {' or '.join(near)}?" if near else "; `pipeline run` starts one"
-    raise UserError(f"there is no run {run.name!r} in {run.root.parent}{hint}")
-
-
-def run_names(project: Path) -> list[str]:
-    """The runs of a project in order of their names."""
-    folder = project / "runs"
-    found = [path.name for path in folder.iterdir() if path.is_dir()] if folder.is_dir() else []
-    return sorted(name for name in found if is_name(project, name))
-
-
-def is_name(project: Path, name: str) -> bool:
-    try:
-        RunDir(project, name)
-    except UserError:
-        return False
-    return True
+    """Refuse a run that does not exist."""
+    refuse_misspelt(run)
+    if not run.root.is_dir():
+        raise UserError(f"there is no run {run.name!r} in {run.root.parent}; `pipeline run` starts one")
 
 
 class _Reader:

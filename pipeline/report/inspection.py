@@ -4,16 +4,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pipeline.artifacts.certificate import Certificate
 from pipeline.artifacts.network import ChosenNetwork
 from pipeline.config import Config, TargetConfig
-from pipeline.console import say
+from pipeline.console import counted, say
 from pipeline.errors import UserError
 from pipeline.fingerprint import Fingerprint
 from pipeline.latency.budget_rule import Measured
 from pipeline.latency.predictor import Prediction, Predictor
 from pipeline.latency.table import find_table, table_name
 from pipeline.latency.target import TargetMachine
-from pipeline.rundir import RunDir
+from pipeline.rundir import RunDir, refuse_misspelt
 from pipeline.space.genotype import Genotype
 from pipeline.space.genotype_file import read_genotype_file
 from pipeline.space.plan import count_macs, count_params, plan_of
@@ -37,17 +38,19 @@ class Size:
 
 @dataclass(frozen=True)
 class Inspection:
-    """A network with its latency; what was not asked for is None."""
+    """A network with its latency; what was not asked for is None. A run has a certificate of the network it chose."""
 
     skeleton: Skeleton
     genotype: Genotype
     predicted: Prediction | None = None
     measured: Measured | None = None
+    certificate: Certificate | None = None
 
     def record(self) -> dict[str, Any]:
         """As `pipeline inspect --json` prints it."""
-        skeleton, predicted, measured = self.skeleton, self.predicted, self.measured
+        skeleton, predicted = self.skeleton, self.predicted
         return {
+            "budget_ms": None if self.certificate is None else self.certificate.budget_ms,
             "space": skeleton.space,
             "cells": skeleton.cells,
             "channels": skeleton.channels,
@@ -57,9 +60,20 @@ class Inspection:
             "macs": count_macs(skeleton, self.genotype),
             "predicted_ms": None if predicted is None else predicted.ms,
             "predicted_interval_ms": None if predicted is None else [predicted.low_ms, predicted.high_ms],
-            "measured_ms": None if measured is None else measured.record(),
-            "noise_floor": None if measured is None else measured.noise_floor,
+            **self._measurement(),
         }
+
+    def _measurement(self) -> dict[str, Any]:
+        """What was measured now, else what the certificate holds of this very network."""
+        certificate = self.certificate
+        if self.measured is not None:
+            found = {"measured_ms": self.measured.record(), "noise_floor": self.measured.noise_floor}
+            return {**found, "measured_by": "this command"}
+        if certificate is None or certificate.measured_ms is None or certificate.skeleton != self.skeleton:
+            return {"measured_ms": None, "noise_floor": None, "measured_by": None}
+        found = {"measured_ms": certificate.measured_ms.model_dump(), "noise_floor": certificate.noise_floor}
+        setup = f"{counted(certificate.device.threads, 'thread')}, batch {certificate.device.batch}"
+        return {**found, "measured_by": f"the certificate, before training ({setup})"}
 
 
 def inspect_file(path: Path, size: Size, config: Config, project: Path, measure: bool) -> Inspection:
@@ -70,9 +84,13 @@ def inspect_file(path: Path, size: Size, config: Config, project: Path, measure:
 
 
 def inspect_run(run: RunDir, size: Size, config: Config, measure: bool) -> Inspection:
-    """The network that a run has chosen."""
-    chosen = ChosenNetwork.read(run.genotype, f"discretize{run.flag}")
-    return _inspect(size.applied_to(chosen.skeleton), chosen.genotype, config, run.project, measure)
+    """The network that a run has chosen, for the budget that the run is taken with."""
+    refuse_misspelt(run)
+    command = f"discretize{run.flag}"
+    chosen = ChosenNetwork.read(run.genotype, command)
+    certificate = Certificate.read(run.certificate, command).require_of(chosen) if run.certificate.is_file() else None
+    found = _inspect(size.applied_to(chosen.skeleton), chosen.genotype, config, run.project, measure)
+    return replace(found, certificate=certificate)
 
 
 def _inspect(skeleton: Skeleton, genotype: Genotype, config: Config, project: Path, measure: bool) -> Inspection:

@@ -16,8 +16,8 @@ from pipeline.artifacts.stage_record import trained_another
 from pipeline.config_file import read_config
 from pipeline.console import print_result, say, show
 from pipeline.errors import UserError
-from pipeline.report.contents import run_names, trained_for
-from pipeline.rundir import RunDir, budget_folders
+from pipeline.report.contents import trained_for
+from pipeline.rundir import RunDir, budget_folders, run_names
 
 _HEADINGS = ("run", "space", "budget", "state", "accuracy", "measured")
 
@@ -60,18 +60,20 @@ def _describe(run: RunDir) -> dict[str, Any]:
 
 
 def _other_budgets(run: RunDir, own_ms: float, read: Callable[[type[Any], Path], Any]) -> Iterator[dict[str, Any]]:
-    """The networks that were chosen for other budgets, in rising order."""
+    """The networks that were chosen for other budgets, in rising order, with the latency of their files if exported."""
     found = [read(Certificate, folder / run.certificate.name) for folder in budget_folders(run.genotype.parent)]
     others = [one for one in found if one is not None and one.budget_ms != own_ms]
     for one in sorted(others, key=lambda one: one.budget_ms):
         trained = trained_for(run, one.budget_ms)
         metrics = None if trained is None else read(Metrics, trained.metrics)
+        card = None if trained is None else read(ModelCard, trained.model_card)
+        told = card or one
         yield {
             "budget_ms": one.budget_ms,
-            "state": "certified" if trained is None else "exported" if trained.model_card.is_file() else "trained",
+            "state": "certified" if trained is None else "exported" if card else "trained",
             "test_accuracy": None if metrics is None else metrics.test_accuracy,
-            "measured_ms": None if one.measured_ms is None else one.measured_ms.at(one.percentile),
-            "percentile": one.percentile,
+            "measured_ms": None if told.measured_ms is None else told.measured_ms.at(told.percentile),
+            "percentile": told.percentile,
         }
 
 

@@ -8,7 +8,7 @@ from pipeline.artifacts.files import GivenGenotype, GuideImages, Images, StartWe
 from pipeline.artifacts.latency_table import LatencyTable
 from pipeline.artifacts.stage_record import StageRecord
 from pipeline.errors import UserError
-from pipeline.rundir import sha256_of
+from pipeline.rundir import refuse_misspelt, sha256_of
 from pipeline.stages import STAGES, Stage, stages_of
 from pipeline.stages.context import Context
 from pipeline.stages.named_files import start_file, teacher_base, teacher_file
@@ -74,7 +74,9 @@ def _check_given(context: Context, kind: type[Artifact]) -> str:
 def _check_made(context: Context, kind: type[Artifact], maker: Stage) -> str:
     found, command = hash_of(context, kind), context.run.call(maker.command)
     if found is None:
-        if kind is LatencyTable and path_of(context, kind).is_file():
+        if kind is not LatencyTable:  # which all runs share
+            refuse_misspelt(context.run)
+        elif path_of(context, kind).is_file():
             LatencyTable.read(path_of(context, kind), command)  # says what is wrong with it, if it is damaged
         raise UserError(f"{_shown(context, kind)} is missing or incomplete: run `pipeline {command}` first")
     if kind is LatencyTable:  # has a seal of its own, and may be another run's

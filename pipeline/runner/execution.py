@@ -23,7 +23,7 @@ from pipeline.runner.environment import describe_environment
 from pipeline.runner.explaining import explained
 from pipeline.runner.log import logged
 from pipeline.runner.opening import remember_flags
-from pipeline.runner.redoing import TimeSpent, confirm_redo, drop_finished_state, hash_state, set_aside
+from pipeline.runner.redoing import TimeSpent, confirm_redo, drop_finished_state, hash_state, replaced_export, set_aside
 from pipeline.stages import STAGES, TRANSFER, Stage, stage_named, stages_of
 from pipeline.stages.context import Context
 from pipeline.stages.teachers import open_teacher
@@ -42,8 +42,7 @@ def run_stage(context: Context, stage: Stage, force: bool = False, yes: bool = F
             _module(stage).run(context)
         return
     with explained(context.config, stage), context.run.locked():
-        for one in stages:
-            _bring_up_to_date(context, one, [] if force or yes else [one], force)
+        _bring_all_up_to_date(context, stages, ask=not (force or yes), force=force)
 
 
 def _require_one_process(context: Context, command: str) -> None:
@@ -84,19 +83,14 @@ def run_audit(context: Context, force: bool = False) -> None:
 
 
 def run_all(context: Context, yes: bool = False) -> None:
-    """Every stage in order, without those that are up to date.
-
-    The first that must be made again is asked about, with all that follows: nobody waits for a second question.
-    """
+    """Every stage in order, without those that are up to date."""
     _require_one_process(context, "run")
     with explained(context.config), context.run.locked():
         if context.config.retrain.teacher:  # refused now, and not after the search
             open_teacher(context, context.device)
-        stages, asked = stages_of(context.config), yes
+        stages = stages_of(context.config)
         _check_learning(context, stages)
-        for place, stage in enumerate(stages):
-            ran = _bring_up_to_date(context, stage, [] if asked else stages[place:], with_images=True)
-            asked = asked or ran
+        _bring_all_up_to_date(context, stages, ask=not yes, with_images=True)
 
 
 def _check_learning(context: Context, stages: Sequence[Stage]) -> None:
@@ -124,6 +118,19 @@ def hand_out(context: Context, stage: Stage, work: Work) -> None:
         remember_flags(context)
 
 
+def _bring_all_up_to_date(
+    context: Context, stages: Sequence[Stage], ask: bool, force: bool = False, with_images: bool = False
+) -> None:
+    """Stages in order. The first that must be made again is asked about, with all that follows.
+
+    So nobody waits for a second question, and a no leaves everything as it was.
+    """
+    for place, stage in enumerate(stages):
+        ran = _bring_up_to_date(context, stage, stages[place:] if ask else [], force, with_images)
+        ask = ask and not ran
+    remember_flags(context)
+
+
 def _bring_up_to_date(
     context: Context, stage: Stage, ask_about: Sequence[Stage], force: bool = False, with_images: bool = False
 ) -> bool:
@@ -141,10 +148,10 @@ def _bring_up_to_date(
             if not context.run.record(stage.name).is_file():  # what it has saved goes on with the same settings only
                 remember_flags(context)
             raise
+        remember_flags(context, stage)
     else:
         again = f"`pipeline {context.run.call(stage.command)} --force` runs it again"
         say(f"✓ {stage.name}: up to date (inputs, settings and outputs are unchanged; {again})")
-    remember_flags(context)
     return bool(changes)
 
 
@@ -164,6 +171,9 @@ def _run_locked(context: Context, stage: Stage, work: Work, force: bool = False,
         context.data.pool.images.prepare()
     if Trained in stage.writes and context.run.certificate.is_file():
         say(context.read(Certificate).describe())
+    replaced = replaced_export(context, [stage])
+    if replaced:
+        say(f"this replaces {replaced}")
     checkpoints = context.run.checkpoints(stage.name)
     with logged(context.run), set_aside(checkpoints, force):
         spent = TimeSpent(checkpoints)

@@ -9,8 +9,9 @@ from pipeline.config import Config
 from pipeline.config_file import Overrides, read_config
 from pipeline.console import say
 from pipeline.errors import UserError
-from pipeline.rundir import RunDir, budget_folders, budget_name, read_json, write_json
+from pipeline.rundir import RunDir, budget_folders, budget_name, read_json, refuse_misspelt, write_json
 from pipeline.space.spaces import space_named
+from pipeline.stages import Stage
 from pipeline.stages.context import Context
 
 
@@ -55,6 +56,7 @@ def take_budget(run: RunDir, budget_ms: float) -> RunDir:
     own = replace(run, budget=budget_name(budget_ms))
     if own.certificate.is_file():
         return own
+    refuse_misspelt(run)
     kept = (one for one in budget_folders(run.genotype.parent) if (one / run.certificate.name).is_file())
     chosen = sorted((one.name.removesuffix("ms") for one in kept), key=float)
     there = f" (there are {', '.join(chosen)} ms)" if chosen else ""
@@ -64,9 +66,20 @@ def take_budget(run: RunDir, budget_ms: float) -> RunDir:
     )
 
 
-def remember_flags(context: Context) -> None:
-    """Keep the flags of a command that was done for later commands of the run."""
-    if context.flags and context.flags != _earlier_flags(context.run):
+def remember_flags(context: Context, stage: Stage | None = None) -> None:
+    """Keep the flags of a command that was done for later commands of the run.
+
+    Of a command under way they are kept once a `stage` has been made by one that is new: later commands must not take
+    its result for outdated. A stage that no new flag is for says nothing of those that follow, which may be refused.
+    """
+    earlier = _earlier_flags(context.run)
+    new = [
+        (section, setting)
+        for section, values in context.flags.items()
+        for setting, value in values.items()
+        if setting not in earlier.get(section, {}) or earlier[section][setting] != value
+    ]
+    if new and (stage is None or any(stage.depends_on(*one) for one in new)):
         write_json(context.run.flags, context.flags)
 
 

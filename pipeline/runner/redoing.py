@@ -7,7 +7,11 @@ from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
+from pipeline.artifacts.alphas import Alphas
+from pipeline.artifacts.certificate import Certificate
+from pipeline.artifacts.files import DeployedModel
 from pipeline.artifacts.latency_table import LatencyTable
+from pipeline.artifacts.model_card import ModelCard
 from pipeline.console import ask
 from pipeline.errors import UserError
 from pipeline.latency.profiling import sweep_stored
@@ -16,6 +20,7 @@ from pipeline.rundir import read_json, write_json
 from pipeline.runner.artifacts import read_record
 from pipeline.stages import Stage
 from pipeline.stages.context import Context
+from pipeline.stages.tables import check_budget
 
 _LONG_S = 60.0
 
@@ -27,16 +32,44 @@ def confirm_redo(context: Context, stages: Sequence[Stage], reasons: Sequence[st
     """
     first, run = stages[0], context.run
     done = [stage for stage in stages if run.record(stage.name).is_file()]
-    if first not in done or any(run.checkpoints(first.name).glob("*")):
+    if any(run.checkpoints(first.name).glob("*")):
         return
     took_s = sum(read_record(context, stage).seconds for stage in done)
     if took_s < _LONG_S:
         return
+    if Alphas in first.writes and LatencyTable in first.reads:  # nobody is asked about hours that come to nothing
+        check_budget(context)
     names, took = ", ".join(stage.name for stage in done), timedelta(seconds=round(took_s))
-    if not ask(f"{first.name}: {'; '.join(reasons)}. Make {names} again, which took {took} last time?"):
+    replaced = replaced_export(context, stages)
+    loss = f", and replace {replaced}" if replaced else ""
+    if not ask(f"{first.name}: {'; '.join(reasons)}. Make {names} again, which took {took} last time{loss}?"):
         raise UserError(
-            f"{first.name} was left as it is; put the setting back, work in another run with --run, or pass --yes"
+            f"{first.name} was left as it is: leave out the flag or undo the change that was named, "
+            "work in another run with --run, or pass --yes"
         )
+
+
+def replaced_export(context: Context, stages: Sequence[Stage]) -> str:
+    """The export that these stages replace by a network for another budget, in words; nothing if there is none."""
+    run = context.run
+    if not any(DeployedModel in stage.writes for stage in stages) or not run.model_card.is_file():
+        return ""
+    try:
+        card, coming_ms = ModelCard.read(run.model_card), _coming_budget(context, stages)
+    except UserError:
+        return ""  # damaged: nothing is lost
+    if card.certificate.budget_ms == coming_ms:
+        return ""
+    victim = f"exports/{run.exports.name} ({card.certificate.budget_ms:g} ms, {card.test_accuracy:.2%})"
+    return f"{victim} by a network for {coming_ms:g} ms"
+
+
+def _coming_budget(context: Context, stages: Sequence[Stage]) -> float:
+    """The budget of the network that is exported once these stages are done."""
+    if not any(Certificate in stage.writes for stage in stages):
+        return context.read(Certificate).budget_ms
+    wanted, several = context.config.target.budget_ms, context.config.discretize.budgets_ms
+    return max(several) if several and wanted not in several else wanted
 
 
 def hash_state(checkpoints: Path) -> str | None:

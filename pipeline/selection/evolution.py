@@ -6,7 +6,7 @@ at a time: so the best are changed in one choice again and again, and those that
 
 from bisect import insort
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
 
 import numpy as np
 
@@ -51,12 +51,13 @@ class Evolution:
         population = sorted((choices for choices in self._known if fits(choices)), key=self._rank)
         new = [choices for choices in dict.fromkeys(starts) if choices not in self._known and fits(choices)]
         since_best = 0
-        for choices in self._watched(islice(chain(new, self._mutants(population, fits)), at_most), at_most):
+        offered = islice(chain(new, self._mutants(population, fits)), at_most)
+        # ends by itself, for whoever watches, and is not broken off
+        evaluated = takewhile(lambda _: since_best <= _PATIENCE * at_most, offered)
+        for choices in self._watched(evaluated, at_most):
             self.score(choices)
             insort(population, choices, key=self._rank)
             since_best = 0 if population[0] == choices else since_best + 1
-            if since_best > _PATIENCE * at_most:
-                break
         return population
 
     def _rank(self, choices: Choices) -> float:

@@ -120,6 +120,7 @@ def gather_evidence(pool: Pool, sources: Sources, ledger: Ledger, budget: Traini
             if not chosen:
                 break
             ledger.try_out(chosen, report)
+        bar.finish(task)
     _name_diverged(ledger)
     return evidence
 

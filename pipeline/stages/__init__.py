@@ -55,6 +55,9 @@ class Stage:
     def command(self) -> str:
         return self.part_of or self.name
 
+    def depends_on(self, section: str, setting: str) -> bool:
+        return section in self.settings or f"{section}.{setting}" in self.settings
+
     def settings_in(self, config: Config) -> dict[str, Any]:
         """The values of the settings that its results depend on, by dotted name."""
         values: dict[str, Any] = {}
@@ -130,7 +133,7 @@ STAGES: tuple[Stage, ...] = (
 # takes the place of profile, search and discretize where [retrain] genotype names a network from elsewhere
 TRANSFER = Stage(
     "transfer",
-    ("data.resolution", "data.colour", *_MACHINE, *_SPACE, *_LIMITS, "target.max_noise_floor"),
+    ("retrain.genotype", "data.resolution", "data.colour", *_MACHINE, *_SPACE, *_LIMITS, "target.max_noise_floor"),
     (Images, GivenGenotype),
     (ChosenNetwork, Certificate),
     part_of="retrain",

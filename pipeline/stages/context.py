@@ -4,13 +4,14 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pipeline.artifacts.artifact import Typed
 from pipeline.config import Config
 from pipeline.errors import UserError
 from pipeline.openmp import threads_of_environment
-from pipeline.rundir import RunDir, expand_home
+from pipeline.rundir import RunDir, expand_home, refuse_misspelt
 
 if TYPE_CHECKING:
     import torch
@@ -33,7 +34,10 @@ class Context:
 
     def read(self, kind: type[_A]) -> _A:
         """An artifact of the run; what is missing or damaged is refused with the command that makes it."""
-        return kind.read(getattr(self.run, kind.name), self.run.call(kind.maker))
+        path: Path = getattr(self.run, kind.name)
+        if not path.exists():
+            refuse_misspelt(self.run)
+        return kind.read(path, self.run.call(kind.maker))
 
     def write(self, artifact: Typed) -> None:
         """Put an artifact in its place in the run."""

@@ -153,6 +153,7 @@ def _with_bar(evaluated: Iterator[Choices], at_most: int) -> Iterator[Choices]:
         for choices in evaluated:
             yield choices
             bar.update(task, advance=1)
+        bar.finish(task)
 
 
 def open_prospect(context: Context, by_prediction: bool = False) -> Prospect:

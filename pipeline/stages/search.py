@@ -51,8 +51,11 @@ def _warn_of_short_search(steps: int, epochs: int) -> None:
     """Say when operations are judged that have hardly been trained, and what would do."""
     doubt = describe_short_search(steps)
     if doubt:
-        enough = -(-epochs * FEW_STEPS // max(steps, 1))
-        say(f"{doubt}; [search] epochs = {enough:,} or more would do, and `pipeline compare` tells what came of it")
+        least = -(-epochs * FEW_STEPS // max(steps, 1))
+        say(
+            f"{doubt}; [search] epochs = {least:,} is the least ({FEW_STEPS:,} weight steps), more is better, and "
+            "`pipeline compare` tells what came of it"
+        )
 
 
 def preview(context: Context) -> None:

@@ -90,6 +90,17 @@ def skeletons_of(context: Context) -> "Sequence[Skeleton]":
     return skeleton_grid(context.target_skeleton, settings.cells_grid, settings.channels_grid)
 
 
+def check_budget(context: Context) -> None:
+    """Refuse a budget that no network is predicted to keep: by the table it takes seconds to know."""
+    from pipeline.budget.feasibility import check_feasible
+    from pipeline.budget.targets import Demands, make_targets
+    from pipeline.space.spaces import space_named
+
+    target, table = context.config.target, open_target_table(context)
+    targets = make_targets(list(skeletons_of(context)), table.predictor)
+    check_feasible(space_named(target.space), targets, Demands.of(target, target.budget_ms))
+
+
 def table_hash(context: Context) -> str | None:
     """The sha256 of what the table says about this run's networks; other skeletons in the same file do not matter.
 

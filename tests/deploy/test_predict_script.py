@@ -7,6 +7,7 @@ import subprocess
 import sys
 import venv
 import zlib
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -138,10 +139,12 @@ def expected_lines(trained: Trained, pixels: torch.Tensor) -> list[str]:
 
 
 def expected_answers(trained: Trained, pictures: list[Path]) -> str:
-    """What is printed about several images."""
+    """What is printed about all images of a folder, which are many: a line each, and how many there are of a class."""
     pixels = training_pixels(pictures[0].parent, 3)
-    answers = [[str(path), *expected_lines(trained, own)] for path, own in zip(pictures, pixels, strict=True)]
-    return "\n".join(line for answer in answers for line in answer)
+    best = [expected_lines(trained, own)[0] for own in pixels]
+    lines = [f"{line}  {path}" for line, path in zip(best, pictures, strict=True)]
+    tally = Counter(line.split("  ")[-1] for line in best)
+    return "\n".join([*lines, *(f"{count:7,}  {label}" for label, count in tally.most_common())])
 
 
 def test_one_image_several_and_a_folder(trained: Trained, exported: Path, tmp_path: Path) -> None:
@@ -149,7 +152,10 @@ def test_one_image_several_and_a_folder(trained: Trained, exported: Path, tmp_pa
     done = run(sys.executable, exported, pictures[0])
     assert done.returncode == 0, done.stderr
     pixels = torch.tensor(decode(pictures[0], RESOLUTION, True))
-    assert done.stdout.rstrip("\n") == "\n".join(expected_lines(trained, pixels))
+    alone = done.stdout.rstrip("\n")
+    assert alone == "\n".join(expected_lines(trained, pixels))
+    few = run(sys.executable, exported, *pictures[:3]).stdout.splitlines()
+    assert few[:6] == [str(pictures[0]), *alone.splitlines()] and len(few) == 18
     (tmp_path / "pictures" / "notes.txt").write_text("no image")
     in_folder = run(sys.executable, exported, tmp_path / "pictures")
     (tmp_path / "pictures" / "notes.txt").unlink()
@@ -187,7 +193,8 @@ def test_what_training_refuses_is_refused_in_the_same_words_and_the_rest_answere
     done = run(sys.executable, exported, *refused, sound)
     assert done.returncode == 1
     assert done.stderr.splitlines() == sentences
-    assert done.stdout.splitlines()[0] == str(sound) and len(done.stdout.splitlines()) >= 6
+    line, tally = done.stdout.splitlines()
+    assert line.endswith(f"  {sound}") and tally.startswith("      1  ")
 
 
 def test_the_right_thing_is_blamed(exported: Path, tmp_path: Path) -> None:

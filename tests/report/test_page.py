@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.artifacts.document import Percentiles
 from pipeline.artifacts.metrics import Metrics, TeacherFigures
 from pipeline.artifacts.mistakes import Mistakes
 from pipeline.artifacts.network import ChosenNetwork
@@ -21,6 +22,7 @@ from pipeline.report.runs import describe_runs
 from pipeline.rundir import RunDir, sha256_of, write_text
 from pipeline.space.genotype import genotype_from_record
 from pipeline.space.skeleton import Skeleton
+from tests.artifacts.made import made_card
 from tests.report.made_run import NETWORK, add_budgets, made_run
 
 # names of classes that would be markup, break out of attributes, or turn the text around them
@@ -79,6 +81,15 @@ def test_a_finished_run_has_every_section_in_order_and_says_the_answer(tmp_path:
     assert "deployed: epoch 5" in text, "the best epoch on images kept aside, not the last"
     assert run.exported_report.read_text(encoding="utf-8") == page
     assert page_of(run) == page, "the same contents give the same page"
+
+
+@pytest.mark.parametrize(("p95_ms", "told"), [(1.1, "p95 and p99 exceed it"), (0.95, "p99 exceeds it")])
+def test_percentiles_that_the_budget_is_not_for_are_told_when_they_are_over_it(
+    tmp_path: Path, p95_ms: float, told: str
+) -> None:
+    run = made_run(tmp_path)
+    made_card(measured_ms=Percentiles(p50=0.9, p95=p95_ms, p99=1.2)).write(run.model_card)
+    assert f"the budget is for p50, and {told}" in "".join(Parsed(page_of(run)).text)
 
 
 def test_several_budgets_have_a_table_with_the_accuracy_of_those_that_were_trained(tmp_path: Path) -> None:
@@ -229,7 +240,7 @@ def test_an_unfinished_run_gets_a_page_of_what_there_is(tmp_path: Path, kept: in
 
 def test_a_run_that_does_not_exist_is_refused_with_names_that_come_near(tmp_path: Path) -> None:
     made_run(tmp_path)
-    with pytest.raises(UserError, match=r"no run 'dmeo'.*did you mean demo"):
+    with pytest.raises(UserError, match=r"no run 'dmeo'; there are: demo"):
         write_report(RunDir(tmp_path, "dmeo"), tmp_path / "pipeline.toml")
     assert not (tmp_path / "runs" / "dmeo").exists()
 

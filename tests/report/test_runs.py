@@ -1,16 +1,18 @@
 """`pipeline list` and the table of `pipeline compare`, for people and for programs."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from pipeline.artifacts.document import Percentiles
 from pipeline.console import console
 from pipeline.report.comparison import print_comparison
 from pipeline.report.page import write_report
 from pipeline.report.runs import describe_runs, print_runs
 from pipeline.rundir import RunDir
-from tests.artifacts.made import made_comparison
+from tests.artifacts.made import made_card, made_comparison
 from tests.report.made_run import add_budgets, made_run
 
 
@@ -40,6 +42,17 @@ def test_networks_of_other_budgets_are_listed_with_what_became_of_them(
     print_runs([demo], as_json=False)
     shown = capsys.readouterr().err
     assert "0.25 ms" in shown and "75.00%" in shown and "90.00%" in shown
+
+
+def test_every_exported_network_is_listed_with_the_latency_of_its_file(tmp_path: Path) -> None:
+    run = made_run(tmp_path)
+    add_budgets(run)
+    before_ms = [one["measured_ms"] for one in describe_runs(tmp_path)[0]["other_budgets"]]
+    file_ms = Percentiles(p50=0.44, p95=0.5, p99=0.6)
+    made_card(budget_ms=0.5, measured_ms=file_ms).write(replace(run, budget="0.5ms").model_card)
+    (demo,) = describe_runs(tmp_path)
+    found = [(one["state"], one["measured_ms"]) for one in demo["other_budgets"]]
+    assert found == [("certified", before_ms[0]), ("exported", 0.44)] and before_ms[1] == 0.45
 
 
 def test_the_list_is_one_json_object_or_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

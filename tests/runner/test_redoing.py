@@ -10,22 +10,30 @@ import pytest
 
 from pipeline import console
 from pipeline.artifacts.certificate import Certificate
+from pipeline.artifacts.files import DeployedModel, Images
+from pipeline.artifacts.latency_table import LatencyTable
 from pipeline.artifacts.network import ChosenNetwork
 from pipeline.artifacts.stage_record import StageRecord
 from pipeline.errors import Interrupted, PromiseBroken, UserError
-from pipeline.rundir import RunDir, write_text
+from pipeline.latency.table import table_name
+from pipeline.latency.target import TargetMachine
+from pipeline.rundir import RunDir, read_json, sha256_of, write_text
 from pipeline.runner import execution
 from pipeline.runner.artifacts import check_inputs
 from pipeline.runner.execution import run_all, run_stage
 from pipeline.runner.log import logged
 from pipeline.runner.opening import open_run, take_budget
-from pipeline.runner.redoing import set_aside
-from pipeline.stages import Stage, stage_named
+from pipeline.runner.redoing import confirm_redo, replaced_export, set_aside
+from pipeline.stages import TRANSFER, Stage, stage_named
 from pipeline.stages.context import Context
-from tests.artifacts.made import NETWORK, made_certificate
-from tests.runner.test_execution import FIRST, Calls, calls, contents, context
+from tests.artifacts.made import NETWORK, made_card, made_certificate
+from tests.latency.fakes import FINGERPRINT, FakeDevice
+from tests.latency.made import SKELETON, made_table
+from tests.runner.test_execution import FIRST, SECOND, Calls, calls, contents, context
 
 __all__ = ["calls"]
+
+SEARCH_FLAGS = {"search": {"epochs": 3}}
 
 
 def took(folder: Path, stage: str, seconds: float) -> None:
@@ -60,6 +68,30 @@ def test_a_no_at_the_terminal_leaves_everything(calls: Calls, tmp_path: Path, mo
     assert "search.epochs changed from 12 to 3" in question
     assert "search, retrain again, which took 2:00:00 last time" in question, "what follows is counted"
     assert contents(tmp_path) == before and calls == ["search", "retrain"]
+
+
+@pytest.mark.parametrize(("budget_ms", "is_asked"), [(1e-4, False), (1e4, True)])
+def test_nobody_is_asked_about_a_search_for_a_budget_that_no_network_keeps(
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, budget_ms: float, is_asked: bool
+) -> None:
+    given, search = context(tmp_path), replace(FIRST, reads=(Images, LatencyTable))
+    sizes = {"space": "darts", "cells": SKELETON.cells, "channels": SKELETON.channels, "budget_ms": budget_ms}
+    data = {"resolution": SKELETON.resolution, "classes": SKELETON.classes, "colour": SKELETON.in_channels == 3}
+    config = given.config.model_copy(
+        update={
+            "target": given.config.target.model_copy(update=sizes),
+            "data": given.config.data.model_copy(update=data),
+            "discretize": given.config.discretize.model_copy(update={"cells_grid": [], "channels_grid": []}),
+        }
+    )
+    monkeypatch.setattr(TargetMachine, "of", lambda *_: TargetMachine(FakeDevice()))
+    made_table().write(given.run.tables / table_name(FINGERPRINT, "darts"))
+    run_stage(given, FIRST)
+    took(tmp_path, "search", 420.0)
+    person, error = Person(monkeypatch, "n"), UserError if is_asked else PromiseBroken
+    with pytest.raises(error, match="left as it is" if is_asked else "budget_ms = 0.0001 ms cannot be kept"):
+        confirm_redo(replace(given, config=config), [search], ["target.budget_ms changed"])
+    assert len(person.questions) == is_asked
 
 
 @pytest.mark.parametrize(("answer", "yes", "asked"), [("y", False, 1), ("n", True, 0)])
@@ -184,6 +216,78 @@ def test_flags_of_an_interrupted_first_attempt_hold_for_the_next_and_those_of_a_
         assert context(tmp_path).run.flags.is_file() is not is_finished
 
 
+@pytest.mark.parametrize("end", ["declined", "refused"])
+def test_flags_of_a_run_that_comes_to_nothing_are_not_kept_though_its_first_stage_was_up_to_date(
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    """Else the next plain `pipeline run` goes by what was declined, or fails as this one did."""
+    run_all(context(tmp_path))
+    took(tmp_path, "retrain", 7000.0)
+    before = contents(tmp_path)
+
+    def refuse(_: Context) -> None:
+        raise PromiseBroken("no network keeps 0.1 ms")
+
+    if end == "declined":
+        Person(monkeypatch, "n")
+    else:
+        monkeypatch.setattr(execution, "_module", lambda _: SimpleNamespace(run=refuse))
+    with pytest.raises((UserError, PromiseBroken)):
+        run_all(with_retrain_epochs(tmp_path, 3))
+    assert contents(tmp_path) == before
+
+
+def test_flags_of_a_run_are_kept_from_the_first_stage_that_was_made_by_them(
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new run whose second stage is refused: only flags of the first, which is there to stay, hold."""
+    module = execution._module
+
+    def refuse(_: Context) -> None:
+        raise PromiseBroken("no network keeps 0.1 ms")
+
+    monkeypatch.setattr(
+        execution, "_module", lambda stage: module(stage) if stage is FIRST else SimpleNamespace(run=refuse)
+    )
+    flags = context(tmp_path).run.flags
+    for given in (with_retrain_epochs(tmp_path, 3), replace(context(tmp_path, epochs=3), flags=SEARCH_FLAGS)):
+        assert not flags.exists()
+        with pytest.raises(PromiseBroken):
+            run_all(given)
+    assert calls == ["search", "search"] and read_json(flags) == SEARCH_FLAGS
+
+
+def test_a_no_to_a_training_leaves_the_genotype_from_elsewhere_that_comes_before_it(
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`pipeline retrain --genotype FILE` has two stages: one question comes before both."""
+    monkeypatch.setattr(execution, "_with_transfer", lambda *_: [FIRST, SECOND])
+    run_stage(context(tmp_path), SECOND)
+    took(tmp_path, "retrain", 7000.0)
+    before, person = contents(tmp_path), Person(monkeypatch, "n")
+    with pytest.raises(UserError, match="left as it is"):
+        run_stage(context(tmp_path, epochs=3), SECOND)
+    assert len(person.questions) == 1 and contents(tmp_path) == before
+    context(tmp_path).run.record("search").unlink()
+    with pytest.raises(UserError, match="left as it is"):
+        run_stage(context(tmp_path), SECOND)
+    assert "not done yet. Make retrain again" in person.questions[-1] and calls == ["search", "retrain"]
+
+
+def test_a_genotype_from_elsewhere_is_kept_as_a_flag_once_its_stage_is_done() -> None:
+    assert TRANSFER.depends_on("retrain", "genotype") and not TRANSFER.depends_on("retrain", "epochs")
+    assert stage_named("search").depends_on("target", "budget_ms")
+    assert not stage_named("profile").depends_on("target", "budget_ms")
+
+
+def with_retrain_epochs(folder: Path, epochs: int) -> Context:
+    """The run as a flag asks for it that the second stage alone depends on."""
+    given = context(folder)
+    retrain = given.config.retrain.model_copy(update={"epochs": epochs})
+    config = given.config.model_copy(update={"retrain": retrain})
+    return replace(given, config=config, flags={"retrain": {"epochs": epochs}})
+
+
 def test_the_time_of_a_stage_counts_its_interrupted_sessions(
     calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -267,6 +371,49 @@ def test_a_budget_takes_its_own_network_beside_the_others(tmp_path: Path) -> Non
         take_budget(run, 7.0)
     (tmp_path / "pipeline.toml").write_text("")
     assert open_run(tmp_path / "pipeline.toml", "one", {}, 10.0).run.budget == "10ms"
+
+
+def test_an_export_for_another_budget_is_named_before_it_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after `discretize --budget-ms 5,20` on a run that was exported for 40 ms."""
+    run, last = choose(tmp_path, 40.0), Stage("export", (), (ChosenNetwork,), (DeployedModel,))
+    monkeypatch.setattr(execution, "stages_of", lambda _: (last,))
+    monkeypatch.setattr(execution, "check_inputs", lambda *_: {"genotype": sha256_of(run.genotype)})
+    monkeypatch.setattr(
+        execution, "_module", lambda _: SimpleNamespace(run=lambda _: write_text(run.model, "an ONNX file"))
+    )
+    run_all(context(tmp_path))
+    old = made_certificate(budget_ms=40.0)
+    made_card(budget_ms=40.0, certificate=old, test_accuracy=0.6346).write(run.model_card)
+    took(tmp_path, "export", 280.0)
+    choose(tmp_path, 5.0, 20.0)
+    write_text(run.genotype, run.genotype.read_text() + "\n")
+    person, before = Person(monkeypatch, "n"), contents(tmp_path)
+    with pytest.raises(UserError, match="leave out the flag or undo the change"):
+        run_all(context(tmp_path))
+    assert "last time, and replace exports/one (40 ms, 63.46%) by a network for 20 ms?" in person.questions[0]
+    assert contents(tmp_path) == before
+    person.answer = "y"
+    run_all(context(tmp_path))
+    assert "this replaces exports/one (40 ms, 63.46%) by a network for 20 ms" in run.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("wanted_ms", "several_ms", "coming"),
+    [(2.0, [], "2 ms"), (1.0, [1.0, 1.5], ""), (9.0, [1.5, 1.2], "1.5 ms"), (1.0, [], "")],
+)
+def test_the_budget_that_comes_is_the_one_that_discretize_will_train(
+    tmp_path: Path, wanted_ms: float, several_ms: list[float], coming: str
+) -> None:
+    made_card().write(context(tmp_path).run.model_card)
+    config = context(tmp_path).config
+    target = config.target.model_copy(update={"budget_ms": wanted_ms})
+    discretize = config.discretize.model_copy(update={"budgets_ms": several_ms})
+    given = replace(context(tmp_path), config=config.model_copy(update={"target": target, "discretize": discretize}))
+    found = replaced_export(given, [stage_named("discretize"), stage_named("export")])
+    assert found == (f"exports/one (1 ms, 90.00%) by a network for {coming}" if coming else "")
+    assert not replaced_export(given, [stage_named("discretize")]), "nothing is exported"
 
 
 def test_every_budget_has_a_record_by_which_its_files_are_checked(

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pipeline.console import progress_bar
 from pipeline.errors import PromiseBroken
 from pipeline.selection.pool import Pool, feasible_networks
 from pipeline.selection.sources import Measure, Sources
@@ -59,6 +60,16 @@ def test_the_fewest_trials_are_made_however_short_the_time_and_never_more_than_t
         ledger = Ledger(tmp_path / f"{name}.jsonl", "one", lambda one: -convolutions(one), ticking(100.0))
         gather_evidence(pool, SOURCES, ledger, TrainingBudget(minutes=0.01, at_most=100))
         assert len(ledger.trained) == len({effective(one) for one in ledger.trained}) == expected
+
+
+def test_the_bar_of_fewer_trials_than_were_planned_ends_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bar = progress_bar()
+    monkeypatch.setattr("pipeline.selection.trials.progress_bar", lambda: bar)
+    ledger = Ledger(tmp_path / "a", "one", lambda one: -convolutions(one), ticking(0.1))
+    gather_evidence(Pool(SPACE, random_cells(6)), SOURCES, ledger, TrainingBudget(minutes=1.0, at_most=32))
+    assert bar.tasks[0].finished and (bar.tasks[0].completed, bar.tasks[0].total) == (6, 6)
 
 
 def test_a_ledger_is_read_back_and_another_identity_starts_anew(tmp_path: Path) -> None:

@@ -15,20 +15,24 @@ from pipeline.budget.targets import make_targets, skeleton_grid
 from pipeline.cli.stages import Command
 from pipeline.config import Config
 from pipeline.config_file import make_config
+from pipeline.console import progress_bar
 from pipeline.errors import PromiseBroken, UserError
 from pipeline.rundir import RunDir, read_json, refused_budgets
+from pipeline.selection.evolution import Evolution
 from pipeline.selection.records import TableState
 from pipeline.selection.short_training import train_shortly
 from pipeline.selection.trials import FEWEST_TRIALS
+from pipeline.space.choices import choices_of
 from pipeline.space.extremes import cheapest_genotype, costliest_genotype
 from pipeline.space.genotype import genotype_from_record
 from pipeline.space.genotype_file import read_genotype
 from pipeline.space.plan import count_macs
+from pipeline.space.sampling import random_genotype
 from pipeline.space.score import argmax_genotype, genotype_score
 from pipeline.space.skeleton import Skeleton
 from pipeline.space.spaces import space_named
 from pipeline.stages.context import Context
-from pipeline.stages.discretize import Prospect, discretize
+from pipeline.stages.discretize import Prospect, _with_bar, discretize
 from tests.latency.fakes import FINGERPRINT
 from tests.selection.fakes import DARTS, FakeDevice, FakePredictor
 from tests.selection.test_judged import judge, planted_loss
@@ -220,6 +224,15 @@ def test_argmax_is_taken_if_it_fits_and_refused_otherwise(tmp_path: Path) -> Non
     assert selection["chosen"]["genotype"] == selection["argmax"]["genotype"]
     with pytest.raises(PromiseBroken, match="cannot be kept"):
         run_with(make_context(tmp_path, discretize={"rule": "argmax"}), FakeDevice(lambda ms: ms))
+
+
+def test_the_bar_of_an_evolution_that_finds_none_better_ends_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    bar = progress_bar()
+    monkeypatch.setattr("pipeline.stages.discretize.progress_bar", lambda: bar)
+    start = choices_of(DARTS, random_genotype("darts", np.random.default_rng(0)))
+    found = Evolution(DARTS, lambda one: float(one == start), 40, 0, _with_bar).evolve([start], lambda _: True)
+    assert 1 < len(found) < 40
+    assert bar.tasks[0].finished and bar.tasks[0].completed == bar.tasks[0].total == len(found)
 
 
 EVIDENCE = {"evidence_minutes": 1e-6, "evidence_steps": 2, "evaluations": 20}

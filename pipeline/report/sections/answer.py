@@ -113,7 +113,8 @@ def _facts(contents: Contents, latency: _Latency) -> list[Fact]:
     raw_ms = told.latency_ms.raw_p50
     raw = "" if raw_ms is None else f"; p50 is of undisturbed calls, that of all (raw_p50) is {raw_ms:.3g} ms"
     over = [f"p{q}" for q in (95, 99) if q > told.percentile and told.latency_ms.at(q) > told.budget_ms]
-    slower = f"; the budget is for p{told.percentile}, and {' and '.join(over)} exceed it" if over else ""
+    exceed = "exceeds" if len(over) == 1 else "exceed"
+    slower = f"; the budget is for p{told.percentile}, and {' and '.join(over)} {exceed} it" if over else ""
     rows.append(
         Fact(
             "p50 / p95 / p99",

@@ -102,7 +102,8 @@ def describe_guards(entries: Entries) -> Iterator[str]:
     if not halvings and not collapses and not fallbacks and not doubt:
         yield "No guard fired: no collapse, no halved γ, no step without its implicit part."
     if resumed:
-        yield f"Resumed {len(resumed)} times, from step {', '.join(map(str, resumed[:5]))}."
+        times = "once" if len(resumed) == 1 else f"{len(resumed)} times"
+        yield f"Resumed {times}, from step {', '.join(map(str, resumed[:5]))}."
 
 
 def describe_short(entries: Entries) -> str:
