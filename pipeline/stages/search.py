@@ -66,7 +66,7 @@ def preview(context: Context) -> None:
 
     def make(changed: Mapping[str, int]) -> Search:
         # such steps take as long as any, and nothing diverges by them, however few images they are taken on
-        settings = config.search.model_copy(update={**changed, "gamma": 1e-6, "weight_lr": 1e-6})
+        settings = config.search.model_copy(update={**changed, "gamma": 1e-20, "weight_lr": 1e-6})
         return Search(settings, config.compute, data, context.search_skeleton, constraint, context.device)
 
     say(f"timing a few small steps on at most {GLIMPSED} of the images …")
