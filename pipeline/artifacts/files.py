@@ -30,7 +30,7 @@ class Int8Model(Artifact):
 class PredictScript(Artifact):
     """predict.py."""
 
-    name, maker, version = "predict_script", "export", 2  # 1 had a decoder of its own
+    name, maker, version = "predict_script", "export", 3  # 1 had a decoder of its own, 2 took all cores
 
 
 class GuideImages(Artifact):
