@@ -86,7 +86,7 @@ def earn_weights(x: Array, y: Array, trust: Array) -> Array:
 
     Columns without trust have no more weight than those with it, if there are such. The squared error of a left-out row
     is that of a fit without it; the largest ridge, which leaves trust as it is, is taken unless a smaller one predicts
-    better.
+    better, and beside trust by more than one standard error: of eight trainings some source pleases by chance.
     """
     weights = trust.copy()
     agree = [s for s in range(x.shape[1]) if tau_of(x[:, s], y) > 0] if len(y) >= _FEWEST else []
@@ -94,12 +94,17 @@ def earn_weights(x: Array, y: Array, trust: Array) -> Array:
         return weights
     kept, rows = x[:, agree], np.arange(len(y))
 
-    def error(ridge: float) -> float:
-        return float(
-            sum((y[i] - kept[i] @ _ridge_fit(kept[rows != i], y[rows != i], ridge, trust[agree])) ** 2 for i in rows)
+    def errors(ridge: float) -> Array:
+        return np.array(
+            [(y[i] - kept[i] @ _ridge_fit(kept[rows != i], y[rows != i], ridge, trust[agree])) ** 2 for i in rows]
         )
 
-    weights[agree] = np.maximum(trust[agree], _ridge_fit(kept, y, min(reversed(_RIDGES), key=error), trust[agree]))
+    by_ridge = {ridge: errors(ridge) for ridge in reversed(_RIDGES)}
+    best = min(by_ridge, key=lambda ridge: float(by_ridge[ridge].sum()))
+    gain = by_ridge[_RIDGES[-1]] - by_ridge[best]
+    if trust.any() and gain.mean() <= gain.std(ddof=1) / np.sqrt(len(gain)):
+        return weights
+    weights[agree] = np.maximum(trust[agree], _ridge_fit(kept, y, best, trust[agree]))
     earned, trusted = weights[trust == 0].sum(), weights[trust > 0].sum()
     if earned > trusted > 0:
         weights[trust == 0] *= trusted / earned

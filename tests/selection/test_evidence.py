@@ -101,6 +101,21 @@ def test_trust_is_the_least_and_grows_where_trainings_say_much() -> None:
     assert error(0.3) < 0.8 * error(0.0)
 
 
+@pytest.mark.parametrize(("trainings", "signal", "low", "high"), [(8, 0.0, 0.0, 0.5), (60, 0.5, 0.9, 1.0)])
+def test_beside_the_search_few_trainings_earn_nothing_by_chance_and_many_what_is_there(
+    trainings: int, signal: float, low: float, high: float
+) -> None:
+    """Six sources of noise, or one of them with a signal, beside two that are trusted: how often any of them earns."""
+    trust, earned = np.array([0.5, 0.5, *[0.0] * 6]), 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        y = normal_scores(rng.normal(size=trainings))
+        x = rng.normal(size=(trainings, 8))
+        x[:, 7] = signal * y + math.sqrt(1 - signal**2) * x[:, 7]
+        earned += bool(earn_weights(x, y, trust)[2:].any())
+    assert low <= earned / 40 <= high
+
+
 def heard_scores(values: np.ndarray) -> np.ndarray:
     return np.array([place_score(values, value) for value in values])
 
