@@ -60,7 +60,7 @@ def check_data(data: ImageData) -> DataCheck:
     return DataCheck(
         data.labels,
         {part: torch.bincount(targets[own], minlength=data.classes).tolist() for part, own in split._asdict().items()},
-        len(decoded),
+        len(decoded) - len(refusals),
         sizes,
         refusals,
         empty_folders,

@@ -91,6 +91,8 @@ class Finding(NamedTuple):
 
     passed: bool
     figures: Mapping[str, Any]
+    advice: str = ""
+    """What to do where it does not hold."""
 
 
 class Clause(NamedTuple):
@@ -142,7 +144,8 @@ def _judge(export: Export, clauses: tuple[Clause, ...]) -> Iterator[Verdict]:
 
 def _describe(verdict: Verdict) -> str:
     figures = ", ".join(f"{name} {_show(value)}" for name, value in verdict.finding.figures.items())
-    return f"{verdict.clause.name} ({verdict.clause.promise}): {figures}"
+    advice = f"; {verdict.finding.advice}" if verdict.finding.advice else ""
+    return f"{verdict.clause.name} ({verdict.clause.promise}): {figures}{advice}"
 
 
 def _show(value: object) -> str:

@@ -58,6 +58,7 @@ def remarks(sweep: Sweep, trained: Outcome, table: TableState) -> Iterator[str]:
                 f"({outcome.chosen.share:.0%}): the budget leaves little of what the search found; raise it, or make "
                 "the network smaller with [target] cells and channels"
             )
+    yield from filter(None, map(_doubt_of_noise, sweep.outcomes))
     if trained.chosen.timing.is_predicted:
         yield (
             f"{PREDICTED}: {table.describe()}; `pipeline discretize --write-kit DIR` hands the candidates out to be "
@@ -71,6 +72,19 @@ def remarks(sweep: Sweep, trained: Outcome, table: TableState) -> Iterator[str]:
             f"`pipeline retrain` trains the network of {trained.demands.budget_ms:g} ms; with --budget-ms "
             f"{' or '.join(others)} that of another budget"
         )
+
+
+def _doubt_of_noise(outcome: Outcome) -> str:
+    """The doubt about a network whose latency may be over the budget as well; nothing where there is none."""
+    budget_ms, percentile, *_ = outcome.demands
+    timing = outcome.chosen.timing
+    if timing.is_predicted or not timing.is_within_noise_of(budget_ms, percentile):
+        return ""
+    low, high = timing.interval_ms(percentile)
+    return (
+        f"{budget_ms:g} ms is within the noise: p{percentile} lies between {low:.3g} and {high:.3g} ms, and the export "
+        "may be refused; before it is trained, time it again while the machine is quiet (--force), or ask for less"
+    )
 
 
 def show_evidence(standings: Sequence[Standing]) -> Table:

@@ -179,7 +179,9 @@ class Trainer:
         )
         if self.position.step % _STEPS_PER_ENTRY == 0:
             self.history.append(self.position.step, epoch=at.epoch + 1, loss=done.loss, lr=self._rate())
-        self.bar.update(self.task, completed=self.position.step, note=f"loss {done.loss:.3f} top-1 {done.top1:.1%}")
+        self.bar.update(
+            self.task, completed=self.position.step, note=f"batch loss {done.loss:.3f} top-1 {done.top1:.1%}"
+        )
         if done.stop:
             self.interruption.hold()
             self.keeper.save(self.position, self.stepper)

@@ -48,7 +48,7 @@ def test_damaged_files_and_empty_folders_are_all_named(photos: Path) -> None:
     for name in ("train/fish", "test/fish/deeper", "train/.hidden"):
         (photos / name).mkdir(parents=True)
     found = check_data(load(photos))
-    assert len(found.refusals) == 2
+    assert len(found.refusals) == 2 and found.decoded == 17
     assert all(str(path) in sentence for path, sentence in zip(damaged, found.refusals, strict=True))
     assert found.empty_folders == [photos / "test/fish", photos / "train/fish"]
     assert found.duplicates is None

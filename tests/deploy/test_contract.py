@@ -110,6 +110,11 @@ def test_the_figures_are_in_the_sentence(export):
         check_contract(with_limits(export, max_macs=1_000_000), QUICK)
 
 
+def test_a_latency_over_the_budget_comes_with_what_to_do(export):
+    with pytest.raises(PromiseBroken, match=r"run the same command again .* `pipeline discretize --budget-ms 0.475`"):
+        check_contract(with_limits(export, budgets=(Budget(0.5, 50),)), QUICK)
+
+
 @pytest.mark.parametrize(("budget_ms", "marked"), [(1.0, True), (1.009, True), (1.011, False)])
 def test_a_budget_has_no_slack_and_what_is_within_noise_of_it_is_marked(export, budget_ms, marked):
     verdicts = check_contract(with_limits(export, budgets=(Budget(budget_ms, 50),)), QUICK)

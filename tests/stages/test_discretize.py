@@ -128,6 +128,15 @@ def test_a_cell_that_scores_below_a_random_one_is_said(
     assert ("scores below a random one" in capsys.readouterr().err) is warned
 
 
+@pytest.mark.parametrize(("noise", "warned"), [(0.2, True), (0.0, False)])
+def test_a_latency_within_the_noise_of_its_budget_is_said_before_the_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], noise: float, warned: bool
+) -> None:
+    context = make_context(tmp_path, target={"max_noise_floor": 0.25})
+    run_with(context, FakeDevice(lambda ms: ms, [noise]))
+    assert ("is within the noise: p50 lies between" in capsys.readouterr().err.replace("\n", " ")) is warned
+
+
 def test_noise_and_an_unvalidated_table_make_a_certificate_provisional(tmp_path: Path) -> None:
     context = make_context(tmp_path, target={"max_noise_floor": 0.25})
     run_with(context, FakeDevice(lambda ms: ms, [0.1]))

@@ -74,7 +74,7 @@ def _evidence(contents: Contents, selection: Selection) -> list[Child]:
     last = selection.evidence[-1]
     found = f"Together they rank networks left out with τ {last.tau:+.2f} (95 % {last.low:+.2f} … {last.high:+.2f})"
     verdict = (
-        f"{found}, which chance may explain: this choice rests on what the search has judged."
+        f"{found}, which chance may explain: the search's own two are the surer ground."
         if last.low <= 0
         else f"{found}."
     )
@@ -83,7 +83,8 @@ def _evidence(contents: Contents, selection: Selection) -> list[Child]:
     words = (
         f"How well each source of judgement ranked {short} on this data (Kendall's τ: 0 is chance, 1 perfect). "
         "The search's own two, alpha and supernet (the networks it judged), keep half a weight each whatever they did; "
-        "others (zero-cost proxies such as synflow and naswot, multiply-adds, structure) have what they earned."
+        "others (zero-cost proxies such as synflow and naswot, multiply-adds, structure) have what they earned, fitted "
+        "together: of two that say the same one may have all, so weights need not follow the single τ."
     )
     return [
         tag("h3", "Evidence"),
