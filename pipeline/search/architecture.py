@@ -59,7 +59,7 @@ class Group(NamedTuple):
     networks: Sequence[Genotype] = ()
 
 
-class Judged(NamedTuple):
+class JudgedGroup(NamedTuple):
     """Networks of a group, and their losses."""
 
     networks: Sequence[Genotype]
@@ -107,7 +107,7 @@ class ArchitectureGradients:
         self,
         train: Batch,
         group: Group,
-        judged: Sequence[Judged],
+        judged: Sequence[JudgedGroup],
         penalty: float,
         rate: float,
         progress: Progress,
@@ -121,7 +121,7 @@ class ArchitectureGradients:
         own = direct
         if judged:
             loss, direct = self._direct(judged)
-            own = self._direct([Judged(judged[-1].networks[:count], judged[-1].losses[:count])]).gradient
+            own = self._direct([JudgedGroup(judged[-1].networks[:count], judged[-1].losses[:count])]).gradient
         parts = zip(direct, solved.result.gradient, own, strict=True)
         return ArchitectureGradient(
             direct if solved.missed else [mean + (total - part) for mean, total, part in parts],
@@ -133,7 +133,7 @@ class ArchitectureGradients:
             solved.result.diagnostics,
         )
 
-    def _direct(self, judged: Sequence[Judged]) -> _Direct:
+    def _direct(self, judged: Sequence[JudgedGroup]) -> _Direct:
         """The mean over groups whose losses are known, and its gradient."""
         losses = [
             self.losses.expect(self.alphas[0].new_tensor(one.losses), self.alphas, one.networks) for one in judged

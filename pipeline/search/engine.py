@@ -13,7 +13,7 @@ from pipeline.data import Batch, ImageData
 from pipeline.data.normalization import Normalization
 from pipeline.errors import UserError
 from pipeline.resumable.ranks import average
-from pipeline.search.architecture import ArchitectureGradient, ArchitectureGradients, Group, Judged, SearchDiverged
+from pipeline.search.architecture import ArchitectureGradient, ArchitectureGradients, Group, JudgedGroup, SearchDiverged
 from pipeline.search.expectation import draw_fair_group, fair_size
 from pipeline.search.guards import ArchitectureReport, Gap, measure_gap, report_architecture
 from pipeline.search.losses import Losses
@@ -246,7 +246,7 @@ class Search:
     def _step_architecture(self, train_batch: Batch, epoch: int, rate: float) -> StepReport:
         state, limits = self.state, self.constraint.limits
         first = len(state.network_losses)
-        judged = [Judged(self._judged(first + place), losses) for place, losses in enumerate(state.round_losses)]
+        judged = [JudgedGroup(self._judged(first + place), losses) for place, losses in enumerate(state.round_losses)]
         group = self._group(self._judged_so_far - 1 if judged else state.alpha_step)
         progress = Progress(state.alpha_step, sum(state.losses) / len(state.losses))
         found = self.gradients.compute(train_batch, group, judged, state.penalty, rate, progress)
