@@ -21,6 +21,7 @@ from pipeline.errors import UserError
 from pipeline.latency.measure import Effort
 from pipeline.latency.target import TargetMachine
 from pipeline.presets import PRESET_NAMES, render_preset
+from pipeline.rundir import write_json
 from tests.conftest import DARTS_V2_RECORD
 from tests.latency.fakes import FINGERPRINT, FakeDevice
 from tests.latency.test_bench import with_input
@@ -188,7 +189,9 @@ def test_bench_and_inspect_are_for_the_machine_of_pipeline_toml(
 def test_inspect_says_whose_network_it_shows_and_takes_one_of_several_budgets(
     pipeline: Run, tmp_path: Path, opened: list[tuple[object, ...]]
 ) -> None:
-    add_budgets(made_run(tmp_path, network=NETWORK))
+    run = made_run(tmp_path, network=NETWORK)
+    add_budgets(run)
+    (tmp_path / "pipeline.toml").write_text("")
 
     def inspect(*flags: str) -> dict[str, Any]:
         done = pipeline("inspect", "--run", "demo", "--json", *flags, cwd=tmp_path)
@@ -202,6 +205,9 @@ def test_inspect_says_whose_network_it_shows_and_takes_one_of_several_budgets(
     assert found[""]["noise_floor"] == 0.01
     assert inspect("--channels", "8")["measured_ms"] is None, "the certificate is of another network"
     assert inspect("--measure")["measured_by"] == "this command"
+    write_json(run.flags, {"target": {"threads": 3}})  # as `profile --threads 3` leaves them
+    inspect()
+    assert opened[-1][1] == 3
     refused(
         pipeline("inspect", "--run", "demo", "--budget-ms", "7", cwd=tmp_path), "chosen for 7 ms (there are 0.25, 0.5"
     )

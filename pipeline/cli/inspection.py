@@ -19,7 +19,7 @@ from pipeline.cli.options import (
     setting,
 )
 from pipeline.errors import UserError
-from pipeline.rundir import DEFAULT_RUN, RunDir
+from pipeline.rundir import DEFAULT_RUN
 
 
 @app.command()
@@ -66,7 +66,7 @@ def inspect(
     from pipeline.config_file import read_config
     from pipeline.console import print_result
     from pipeline.report.inspection import Size, inspect_file, inspect_run
-    from pipeline.runner.opening import take_budget
+    from pipeline.runner.opening import open_run
 
     if (genotype is None) == (run is None):
         raise UserError("give either --genotype FILE or --run NAME")
@@ -74,14 +74,13 @@ def inspect(
         raise UserError("--budget-ms is for one of several networks of a run; give --run NAME with it")
     target = {"device": device, "threads": threads, "batch": batch, "table": absolute(table)}
     flags: Flags = {"target": {**target, "allow_mismatch": allow_mismatch}, "profile": {"backend": backend}}
-    settings = read_config(config, flags, optional=config == CONFIG_FILE)
-    size, project = Size(cells, channels, resolution, classes, in_channels), config.absolute().parent
+    size = Size(cells, channels, resolution, classes, in_channels)
     if genotype is not None:
-        found = inspect_file(genotype, size, settings, project, measure)
+        settings = read_config(config, flags, optional=config == CONFIG_FILE)
+        found = inspect_file(genotype, size, settings, config.absolute().parent, measure)
     else:
-        chosen = RunDir(project, str(run))
-        chosen = chosen if budget_ms is None else take_budget(chosen, budget_ms)
-        found = inspect_run(chosen, size, settings, measure)
+        context = open_run(config, str(run), flags, budget_ms)
+        found = inspect_run(context.run, size, context.config, measure)
     print_result(found.record(), json)
 
 

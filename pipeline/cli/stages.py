@@ -61,6 +61,7 @@ class Command(NamedTuple):
         else:
             _exchange_kit(context, stage, self.kit)
         if self.stage == "discretize":
+            _tell_of_export(context)
             _require_all_kept(context.run)
         if self.kit is None or (self.kit.measured and self.stage != "profile"):
             _say_next(context.run, self.stage, context.config)
@@ -90,6 +91,16 @@ def _say_next(run: RunDir, stage: str, config: Config) -> None:
     following |= {"discretize": run.call("retrain"), "teach": run.call("retrain"), "retrain": run.call("export")}
     if stage in following:
         say(f"next: pipeline {following[stage]}")
+
+
+def _tell_of_export(context: "Context") -> None:
+    """Say when the exported network is no longer the chosen one."""
+    from pipeline.console import say
+    from pipeline.runner.redoing import outlived_export
+
+    outlived = outlived_export(context)
+    if outlived:
+        say(outlived)
 
 
 def _require_all_kept(run: RunDir) -> None:

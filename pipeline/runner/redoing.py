@@ -12,6 +12,7 @@ from pipeline.artifacts.certificate import Certificate
 from pipeline.artifacts.files import DeployedModel
 from pipeline.artifacts.latency_table import LatencyTable
 from pipeline.artifacts.model_card import ModelCard
+from pipeline.artifacts.network import ChosenNetwork
 from pipeline.console import ask
 from pipeline.errors import UserError
 from pipeline.latency.profiling import sweep_stored
@@ -62,6 +63,23 @@ def replaced_export(context: Context, stages: Sequence[Stage]) -> str:
         return ""
     victim = f"exports/{run.exports.name} ({card.certificate.budget_ms:g} ms, {card.test_accuracy:.2%})"
     return f"{victim} by a network for {coming_ms:g} ms"
+
+
+def outlived_export(context: Context) -> str:
+    """The export that holds another network than the one chosen now, in words; nothing if there is none."""
+    run = context.run
+    if not run.model_card.is_file():
+        return ""
+    try:
+        card, chosen = ModelCard.read(run.model_card), context.read(ChosenNetwork)
+    except UserError:
+        return ""
+    if chosen.is_of(card.skeleton, card.genotype):
+        return ""
+    return (
+        f"exports/{run.exports.name} still holds the network of an earlier choice ({card.certificate.budget_ms:g} ms, "
+        f"{card.test_accuracy:.2%}), until `pipeline {run.call('export')}` replaces it"
+    )
 
 
 def _coming_budget(context: Context, stages: Sequence[Stage]) -> float:

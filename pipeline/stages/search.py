@@ -1,6 +1,6 @@
 """search: architecture parameters that fit the user's data and the budget."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from pipeline.data.pool import GLIMPSED
 from pipeline.latency.validity import require_valid
 from pipeline.memory import require_memory
 from pipeline.resumable.checkpoint import hash_of
-from pipeline.resumable.history import publish_history
+from pipeline.resumable.history import Entry, publish_history
 from pipeline.resumable.ranks import is_writer, joined
 from pipeline.search.engine import Search
 from pipeline.search.guards import FEW_STEPS, describe_short_search
@@ -172,6 +172,18 @@ def _write(context: Context, search: Search, constraint: Constraint, result: Sea
     context.write(
         Alphas(constraint.space, constraint.scale, tuple(result.alphas), constraint.prices, tuple(result.unpenalized))
     )
-    publish_history(_working_history(context), context.run.history("search"))
+    entries = publish_history(_working_history(context), context.run.history("search"))
     budget, expected_ms = constraint.limits[0], float(constraint.expected(result.alphas)[0])
-    say(f"search done: expected {budget.show(expected_ms)} for a limit of {budget.show(budget.at_most)}")
+    say(
+        f"search done: expected {budget.show(expected_ms)} for a limit of {budget.show(budget.at_most)}; "
+        f"{describe_binding(entries, budget)}"
+    )
+
+
+def describe_binding(entries: Sequence[Entry], limit: Limit) -> str:
+    """How often the limit held a search back, by its history."""
+    expected = [entry[name] for entry in entries if (name := f"expected_{limit.unit}") in entry]
+    over = sum(value is not None and value > limit.at_most for value in expected)
+    if not over:
+        return "the limit never held it back: it is free to be as slow as the data ask for"
+    return f"the limit held it back in {over} of {counted(len(expected), 'architecture step')}"

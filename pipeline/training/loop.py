@@ -83,7 +83,7 @@ class Trainer:
         )
         learner = self.stepper.learner
         self.hyper = None if learner is None else HyperPass(model, job, self.stepper, learner)
-        self.position, self._first_epoch = Position(), job.first_epoch
+        self.position, self._first_epoch, self._judged = Position(), job.first_epoch, ""
         if restored is not None:
             self._load(restored)
         self.history = stack.enter_context(
@@ -179,9 +179,8 @@ class Trainer:
         )
         if self.position.step % _STEPS_PER_ENTRY == 0:
             self.history.append(self.position.step, epoch=at.epoch + 1, loss=done.loss, lr=self._rate())
-        self.bar.update(
-            self.task, completed=self.position.step, note=f"batch loss {done.loss:.3f} top-1 {done.top1:.1%}"
-        )
+        note = f"batch loss {done.loss:.3f} top-1 {done.top1:.1%}{self._judged}"
+        self.bar.update(self.task, completed=self.position.step, note=note)
         if done.stop:
             self.interruption.hold()
             self.keeper.save(self.position, self.stepper)
@@ -229,6 +228,7 @@ class Trainer:
         if top1 > self.position.best_top1:
             self.position = replace(self.position, best_top1=top1)
             self.keeper.save_best(self.position.step, dict(self.stepper.deployed.state_dict()))
+        self._judged = f" · holdout {top1:.1%}"
         return {"holdout_top1": top1, "holdout_loss": loss}
 
     def roll_back(self, reason: str, advice: str) -> None:

@@ -64,6 +64,7 @@ class Parsed(HTMLParser):
     def ids(self) -> list[str | None]:
         return [attributes["id"] for _, attributes in self.tags if "id" in attributes]
 
+_POOLS = "|avg_pool_3x3~0|+|none~0|avg_pool_3x3~1|+|none~0|skip_connect~1|avg_pool_3x3~2|"
 
 def page_of(run: RunDir) -> str:
     return render_page(read_contents(run, run.project / "pipeline.toml"))
@@ -160,6 +161,19 @@ def test_the_figure_that_decides_stands_beside_the_score(tmp_path: Path) -> None
     selection.model_copy(update={"candidates": [chosen, *selection.candidates[1:]]}).write(run.selection)
     text = "".join(Parsed(page_of(run)).text)
     assert "+0.73" in text and "What decides is how a network is judged as a whole" in text
+
+
+def test_the_classic_argmax_has_a_row_of_its_own_only_where_it_is_another_network(tmp_path: Path) -> None:
+    run = made_run(tmp_path)
+    selection = Selection.read(run.selection)
+    text = "".join(Parsed(page_of(run)).text)
+    assert "chosen; the classic argmax" in text and "argmax of the search is the same network" in text
+    assert "classic argmax, not measured" not in text
+    other = genotype_from_record({"space": "nasbench201", "cell": _POOLS})
+    argmax = selection.argmax.model_copy(update={"genotype": other})
+    selection.model_copy(update={"argmax": argmax}).write(run.selection)
+    text = "".join(Parsed(page_of(run)).text)
+    assert "classic argmax, not measured" in text and "is predicted to take 0.9 ms and would fit too" in text
 
 
 def test_one_network_is_not_several(tmp_path: Path) -> None:
@@ -296,8 +310,7 @@ def test_layers_are_drawn_as_a_strip(tmp_path: Path, skeleton: Skeleton, record:
 
 
 def test_the_picture_is_of_the_deployed_network_and_not_of_the_argmax(tmp_path: Path) -> None:
-    cell = "|avg_pool_3x3~0|+|none~0|avg_pool_3x3~1|+|none~0|skip_connect~1|avg_pool_3x3~2|"
-    deployed = genotype_from_record({"space": "nasbench201", "cell": cell})
+    deployed = genotype_from_record({"space": "nasbench201", "cell": _POOLS})
     run = made_run(tmp_path, network=ChosenNetwork(genotype=deployed, skeleton=NETWORK.skeleton))
     page = page_of(run)
     drawn = page[page.index('id="network"') : page.index('id="table"')]

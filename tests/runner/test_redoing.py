@@ -23,7 +23,7 @@ from pipeline.runner.artifacts import check_inputs
 from pipeline.runner.execution import run_all, run_stage
 from pipeline.runner.log import logged
 from pipeline.runner.opening import open_run, take_budget
-from pipeline.runner.redoing import confirm_redo, replaced_export, set_aside
+from pipeline.runner.redoing import confirm_redo, outlived_export, replaced_export, set_aside
 from pipeline.stages import TRANSFER, Stage, stage_named
 from pipeline.stages.context import Context
 from tests.artifacts.made import NETWORK, made_card, made_certificate
@@ -414,6 +414,17 @@ def test_the_budget_that_comes_is_the_one_that_discretize_will_train(
     found = replaced_export(given, [stage_named("discretize"), stage_named("export")])
     assert found == (f"exports/one (1 ms, 90.00%) by a network for {coming}" if coming else "")
     assert not replaced_export(given, [stage_named("discretize")]), "nothing is exported"
+
+
+def test_an_export_that_holds_another_network_than_the_choice_is_named(tmp_path: Path) -> None:
+    given = context(tmp_path)
+    assert not outlived_export(given), "nothing is exported"
+    made_card().write(given.run.model_card)
+    ChosenNetwork(genotype=made_card().genotype, skeleton=made_card().skeleton).write(given.run.genotype)
+    assert not outlived_export(given)
+    wider = replace(made_card().skeleton, channels=8)
+    ChosenNetwork(genotype=made_card().genotype, skeleton=wider).write(given.run.genotype)
+    assert outlived_export(given).startswith("exports/one still holds the network of an earlier choice (1 ms, 90.00%)")
 
 
 def test_every_budget_has_a_record_by_which_its_files_are_checked(

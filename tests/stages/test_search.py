@@ -2,7 +2,9 @@
 
 import pytest
 
-from pipeline.stages.search import _warn_of_short_search
+from pipeline.budget.limits import Limit
+from pipeline.space.costs import Costs
+from pipeline.stages.search import _warn_of_short_search, describe_binding
 
 
 @pytest.mark.parametrize(("steps", "warns"), [(37, True), (999, True), (1000, False)])
@@ -13,3 +15,10 @@ def test_a_search_that_hardly_trains_its_operations_says_so(
     said = " ".join(capsys.readouterr().err.split())
     assert (f"each operation takes part in about {steps:,} weight steps" in said) == warns
     assert ("[search] epochs = 1,082 is the least (1,000 weight steps), more is better" in said) == (steps == 37)
+
+
+def test_a_finished_search_says_whether_its_budget_bound() -> None:
+    limit = Limit("budget_ms", Costs(0.0, {}), 2.0, "ms")
+    entries = [{"step": 0}, *({"step": n, "expected_ms": ms} for n, ms in enumerate([2.5, 2.1, 2.0, None]))]
+    assert describe_binding(entries, limit) == "the limit held it back in 2 of 4 architecture steps"
+    assert "never held it back" in describe_binding(entries[3:], limit)

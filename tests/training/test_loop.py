@@ -129,6 +129,17 @@ def test_a_third_time_ends_with_a_sentence_also_across_restarts(tmp_path: Path) 
         train(poison(model_of(make_network()), 1, 99), job)
 
 
+def watch_notes(monkeypatch: pytest.MonkeyPatch, shown: list[str]) -> None:
+    """Collect what stands beside the progress bar."""
+    update = loop.Trainer._step
+
+    def step(self: loop.Trainer, batch: loop.Batch) -> None:
+        update(self, batch)
+        shown.append(self.bar.tasks[0].fields["note"])
+
+    monkeypatch.setattr(loop.Trainer, "_step", step)
+
+
 def test_the_best_epoch_on_held_out_images_is_deployed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Accuracies of 1/4, 3/4 and 2/4 are made up; the weights of the second epoch must come out."""
     accuracies, seen = iter([1, 3, 2]), []
@@ -140,7 +151,10 @@ def test_the_best_epoch_on_held_out_images_is_deployed(tmp_path: Path, monkeypat
 
     monkeypatch.setattr(loop, "predict", judge)
     job = replace(make_job(tmp_path, epochs=3), holdout=digits().validation)
+    shown = list[str]()
+    watch_notes(monkeypatch, shown)
     outcome = train(model_of(make_network()), job)
+    assert "holdout" not in shown[0] and shown[-1].endswith("· holdout 75.0%"), "that of the last whole epoch"
     assert [entry["holdout_top1"] for entry in outcome.history if "holdout_top1" in entry] == [0.25, 0.75, 0.5]
     assert outcome.kind == "averaged, best epoch"
     assert all(torch.equal(outcome.deployed[name], tensor) for name, tensor in seen[1].items())

@@ -38,13 +38,15 @@ def _explain(selection: Selection | None) -> Element:
     argmax, percentile = selection.argmax, int(selection.limits["percentile"])
     tight = any(candidate.verdict == TIGHT for candidate in selection.candidates)
     those = "those that leave something of the budget for the drift of a machine" if tight else "those"
-    classic = "would fit too" if argmax.within_limits else "does not fit"
+    fits = "would fit too" if argmax.within_limits else "does not fit"
+    classic = f"is predicted to take {argmax.predicted_ms:.3g} ms and {fits}"
+    if _is_same_network(selection.chosen, argmax):
+        classic = "is the same network"
     judged = "by the sources below, with their weights" if selection.evidence else "by the search"
     return tag(
         "p",
         f"{_count_tried(len(selection.candidates), fitting, percentile)}, and this one was judged the best of {those}, "
-        f"{judged}. The classic argmax of the search is predicted to take "
-        f"{argmax.predicted_ms:.3g} ms and {classic}.",
+        f"{judged}. The classic argmax of the search {classic}.",
     )
 
 
@@ -95,10 +97,14 @@ def _evidence(contents: Contents, selection: Selection) -> list[Child]:
 
 def _shortlist(contents: Contents, selection: Selection) -> list[Child]:
     percentile = int(selection.limits["percentile"])
+    argmax = selection.argmax
+    same = [_is_same_network(one, argmax) for one in selection.candidates]
     rows: list[list[Child | Cell]] = [
-        [*_row(one), milliseconds(_measured(one, percentile)), one.verdict] for one in selection.candidates
+        [*_row(one), milliseconds(_measured(one, percentile)), one.verdict + "; the classic argmax" * is_argmax]
+        for one, is_argmax in zip(selection.candidates, same, strict=True)
     ]
-    rows.append([*_row(selection.argmax), Cell("–", None), "classic argmax, not measured"])
+    if not any(same):
+        rows.append([*_row(argmax), Cell("–", None), "classic argmax, not measured"])
     chosen = next((n for n, one in enumerate(selection.candidates) if one.verdict == CHOSEN), None)
     headings = ("size", "parameters", "M MACs", "score", "judged", "predicted ms", "measured ms", "verdict")
     words = (
@@ -111,6 +117,11 @@ def _shortlist(contents: Contents, selection: Selection) -> list[Child]:
         table(headings, rows, words, chosen, numeric=(1, 2, 3, 4, 5, 6)),
         tag("p", sources(contents.place(contents.run.selection))),
     ]
+
+
+def _is_same_network(one: Figures, other: Figures) -> bool:
+    sizes = [(each.cells, each.channels) for each in (one, other)]
+    return sizes[0] == sizes[1] and one.genotype.canonical() == other.genotype.canonical()
 
 
 def _measured(one: CandidateFigures, percentile: int) -> float | None:
