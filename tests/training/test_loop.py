@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from pipeline.data import Batch
 from pipeline.errors import Interrupted, PromiseBroken, UserError
 from pipeline.resumable.checkpoint import Checkpoints
 from pipeline.training import loop
@@ -133,7 +134,7 @@ def watch_notes(monkeypatch: pytest.MonkeyPatch, shown: list[str]) -> None:
     """Collect what stands beside the progress bar."""
     update = loop.Trainer._step
 
-    def step(self: loop.Trainer, batch: loop.Batch) -> None:
+    def step(self: loop.Trainer, batch: Batch) -> None:
         update(self, batch)
         shown.append(self.bar.tasks[0].fields["note"])
 
