@@ -134,7 +134,7 @@ class Evidence:
         trust = np.array([_TRUST.get(name, 0.0) for name in self.names])
         self.weights = earn_weights(self._x, self._y, trust)
         residuals = self._y - self._x @ self.weights
-        self.process = None if trust.any() else StructureProcess(looks.shapes, residuals)
+        self.process = None if trust.any() or not losses else StructureProcess(looks.shapes, residuals)
 
     def predict(self, looks: Looks) -> Prediction:
         """What networks would reach, as normal scores among the trained ones."""

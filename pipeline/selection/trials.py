@@ -28,6 +28,7 @@ FEWEST_TRIALS = 8
 _ROUND, _PARENTS = 4, 4
 _FIRST_SHARE = 0.5  # of the trials go to networks that are spread out
 _ALLOWANCE = 1.0  # standard deviations that count for a network when the next ones are chosen
+_LEARNED = 0.02  # how far below that of guessing a loss must be to tell something, as a share of it
 
 
 class TrainingBudget(NamedTuple):
@@ -98,8 +99,13 @@ class Ledger:
         self._history.close()
 
 
-def gather_evidence(pool: Pool, sources: Sources, ledger: Ledger, budget: TrainingBudget) -> Evidence:
-    """The evidence of as many short trainings as the budget allows, on networks of the pool and around its best."""
+def gather_evidence(
+    pool: Pool, sources: Sources, ledger: Ledger, budget: TrainingBudget, guessing_loss: float = math.inf
+) -> Evidence:
+    """The evidence of as many short trainings as the budget allows, on networks of the pool and around its best.
+
+    Where the first half has learned nothing, by the loss of guessing, there are no others, and none counts.
+    """
     names, reference = sources.names, sources.look(pool.networks).figures
     with progress_bar() as bar:
         task = bar.add_task("short trainings", total=budget.at_most, note="")
@@ -113,6 +119,10 @@ def gather_evidence(pool: Pool, sources: Sources, ledger: Ledger, budget: Traini
         say(f"{planned} short trainings of about {seconds:.0f} s each{budget.describe_time(seconds)}")
         bar.update(task, total=planned)
         ledger.try_out(spread_out(pool.networks, max(FEWEST_TRIALS // 2, round(_FIRST_SHARE * planned)))[1:], report)
+        if math.isfinite(least := min(ledger.losses)) and least > (1 - _LEARNED) * guessing_loss:
+            bar.finish(task)
+            say(_nothing_learned(len(ledger.losses), least, guessing_loss))
+            return Evidence(names, sources.look([]), [], reference)
         while True:
             evidence = _fit(names, sources, ledger, reference)
             wanted = min(planned - len(ledger.entries), _ROUND)
@@ -123,6 +133,13 @@ def gather_evidence(pool: Pool, sources: Sources, ledger: Ledger, budget: Traini
         bar.finish(task)
     _name_diverged(ledger)
     return evidence
+
+
+def _nothing_learned(count: int, least_loss: float, guessing_loss: float) -> str:
+    return (
+        f"{count} short trainings have learned nothing (least validation loss {least_loss:.2f}, guessing has "
+        f"{guessing_loss:.2f}) and are left out; raise [discretize] evidence_steps"
+    )
 
 
 def _fit(names: Sequence[str], sources: Sources, ledger: Ledger, reference: Array) -> Evidence:

@@ -1,5 +1,6 @@
 """Judging networks of a run: its sources, and the evidence of short trainings on its data."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ import torch
 from pipeline.artifacts.alphas import Alphas
 from pipeline.artifacts.judged_networks import JudgedNetworks
 from pipeline.budget.integer_programme import Scores
+from pipeline.data import ImageData
 from pipeline.errors import UserError
 from pipeline.resumable.checkpoint import hash_of
 from pipeline.resumable.history import Entry
@@ -88,9 +90,14 @@ def judge(context: Context, pool: Pool, sources: Sources, ledger_path: Path) -> 
     ledger = Ledger(ledger_path, identity, _short_training(context, context.device))
     try:
         budget = TrainingBudget(settings.evidence_minutes, _MOST_TRIALS)
-        return gather_evidence(pool, sources, ledger, budget)
+        return gather_evidence(pool, sources, ledger, budget, guessing_loss(context.data))
     finally:
         ledger.close()
+
+
+def guessing_loss(data: ImageData) -> float:
+    """The cross-entropy of a network that says of every image what it says of any other."""
+    return math.log(data.classes)
 
 
 def assist_judgement(context: Context) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from pipeline.artifacts.alphas import Alphas
 from pipeline.budget.integer_programme import Scores
 from pipeline.console import say, show
-from pipeline.errors import UserError
+from pipeline.errors import PromiseBroken, UserError
 from pipeline.report.selection import show_evidence
 from pipeline.rundir import read_given
 from pipeline.selection.pool import Pool
@@ -45,6 +45,8 @@ def rank(context: Context, path: Path) -> dict[str, Any]:
     with context.run.locked():
         digest = hashlib.sha256(json.dumps([one.genotype.record() for one in lines]).encode()).hexdigest()[:12]
         evidence = judge(context, pool, sources, context.run.root / "rank" / f"{digest}.jsonl")
+    if not evidence.weights.any() and evidence.process is None:
+        raise PromiseBroken("there is nothing to rank by: raise [discretize] evidence_steps, or run `pipeline search`")
     standings = evidence.standings()
     if standings:
         show(show_evidence(standings))

@@ -64,7 +64,9 @@ class Parsed(HTMLParser):
     def ids(self) -> list[str | None]:
         return [attributes["id"] for _, attributes in self.tags if "id" in attributes]
 
+
 _POOLS = "|avg_pool_3x3~0|+|none~0|avg_pool_3x3~1|+|none~0|skip_connect~1|avg_pool_3x3~2|"
+
 
 def page_of(run: RunDir) -> str:
     return render_page(read_contents(run, run.project / "pipeline.toml"))

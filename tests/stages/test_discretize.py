@@ -1,5 +1,6 @@
 """The discretize stage on a fake device: its files, several budgets, the classic rule, evidence, and bad input."""
 
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -256,6 +257,7 @@ def test_evidence_is_gathered_shown_and_survives_a_kill(tmp_path: Path, monkeypa
         "discretize": EVIDENCE,
     }
     monkeypatch.setattr("pipeline.stages.discretize._POOL", 10)
+    monkeypatch.setattr("pipeline.stages.judgement.guessing_loss", lambda _: math.inf)  # two steps learn nothing
     whole = make_context(tmp_path / "whole", **few)
     run_with(whole, FakeDevice(lambda ms: 0.99 * ms))
     selection = read_json(whole.run.selection)

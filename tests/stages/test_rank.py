@@ -1,6 +1,7 @@
 """pipeline rank: genotypes in the order given, a line number for what is broken, and the same figures after a kill."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from pipeline.config_file import make_config
-from pipeline.errors import UserError
+from pipeline.errors import PromiseBroken, UserError
 from pipeline.rundir import RunDir
 from pipeline.space.sampling import random_genotype
 from pipeline.stages.context import Context
@@ -36,7 +37,10 @@ def write_lines(folder: Path, count: int = 12, space: str = "nasbench201") -> Pa
     return path
 
 
-def test_every_line_gets_a_score_and_figures_in_the_order_given(tmp_path: Path) -> None:
+def test_every_line_gets_a_score_and_figures_in_the_order_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipeline.stages.judgement.guessing_loss", lambda _: math.inf)  # two steps learn nothing
     path = write_lines(tmp_path)
     found = rank(make_context(tmp_path), path)
     assert [row["line"] for row in found["genotypes"]] == [1, 2, 3, *range(5, 14)]  # the fourth is blank
@@ -66,6 +70,11 @@ def test_without_evidence_the_search_ranks_and_without_a_search_nothing_does(tmp
     assert not (searched.run.root / "rank").exists(), "nothing was trained"
     with pytest.raises(UserError, match="has not searched"):
         rank(make_context(tmp_path / "new", **nothing), write_lines(tmp_path))
+
+
+def test_trainings_that_learn_nothing_rank_nothing(tmp_path: Path) -> None:
+    with pytest.raises(PromiseBroken, match=r"raise \[discretize\] evidence_steps, or run `pipeline search`"):
+        rank(make_context(tmp_path), write_lines(tmp_path))
 
 
 @pytest.mark.parametrize(
