@@ -29,7 +29,7 @@ _PRESETS: dict[str, dict[str, dict[str, Any]]] = {
         "compute": {"threads": 1},  # so small a network gains little from a second one, and loses on a busy machine
         "target": {"budget_ms": 0.3, "max_noise_floor": 0.25},
         "profile": {"validate_networks": 6},
-        "search": {"channels": 4, "epochs": 12, "allow_unvalidated": True},
+        "search": {"cells": 3, "channels": 4, "epochs": 12, "allow_unvalidated": True},
         "discretize": {"evidence_minutes": 0.5, "evidence_steps": 60, "evaluations": 64},
         "retrain": {
             "epochs": 12,
@@ -74,11 +74,11 @@ _PRESETS: dict[str, dict[str, dict[str, Any]]] = {
         "search": {**_MOBILE["search"], "resolution": 16, "epochs": 30},
         "retrain": {**_MOBILE["retrain"], "epochs": 300, "batch_size": 96},
     },
-    # about an hour in all for a thousand photos on two cores: each operation is trained two thousand times then
+    # about an hour in all for a thousand photos on two cores: each operation is trained some thousand times then
     "quick": {
         "data": {"format": "folder", "path": "images", "resolution": 48, "colour": True, "augment": "crop-flip"},
         "target": {"budget_ms": 2.0},
-        "search": {"resolution": 24, "epochs": 1200},
+        "search": {"cells": 5, "resolution": 24, "epochs": 800},
         "retrain": {"epochs": 80, "holdout_share": 0.1},
     },
     "folder": {
