@@ -19,6 +19,7 @@ from benchmarks.nasbench201_tables import SPACE, all_cells, fit_device, name_of,
 from benchmarks.tables import Device, Table
 from benchmarks.tabular import SHARED, add_arguments, numbers, run_contest
 from pipeline.budget.limits import Limit
+from pipeline.search_config import SearchConfig
 from pipeline.space.genotype import Genotype
 from pipeline.space.skeleton import Skeleton
 
@@ -53,7 +54,7 @@ def main() -> None:
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_arguments(parser, "nasbench201", cells=3)
+    add_arguments(parser, "nasbench201", cells=SearchConfig().cells)
     parser.add_argument("--accuracy", type=Path, default=SHARED / "nasbench201" / "accuracy_cifar10.csv")
     parser.add_argument("--accuracy-column", default="cifar10_test_accuracy")
     parser.add_argument("--latency", type=Path, default=SHARED / "nasbench201" / "latency.csv")

@@ -3,11 +3,9 @@
 They run as the product's do: at the defaults, with a latency-scaled softmax and a budget on a device of the table.
 """
 
-import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import mean, median
 from typing import Any, NamedTuple
 
 import torch
@@ -23,6 +21,7 @@ from pipeline.search.architecture import ArchitectureGradient, ArchitectureGradi
 from pipeline.search.engine import Search
 from pipeline.search.loop import SearchFiles, run_search
 from pipeline.search.objective import Constraint
+from pipeline.search.pace import affordable_epochs
 from pipeline.search_config import SearchConfig
 from pipeline.selection.short_training import Material
 from pipeline.space.cells import Space
@@ -31,7 +30,6 @@ from pipeline.space.score import argmax_genotype, relative_prices
 from pipeline.space.skeleton import Skeleton
 
 CPU = torch.device("cpu")
-_TIMED_ROUNDS, _TIMED_EPOCHS = 3, 20
 
 
 class Variant(NamedTuple):
@@ -111,9 +109,12 @@ def run_search_once(labor: Labor, variant: Variant, seed: int) -> Found:
     if not facts.is_file():
         plan = folder / "plan.json"
         if not plan.is_file():
-            write_json(plan, {"epochs": _affordable_epochs(labor, variant, seed)})
+            config = _search_config(labor, variant)
+            epochs = affordable_epochs(lambda config: _make_search(labor, variant, seed, config), config, labor.minutes)
+            write_json(plan, {"epochs": epochs})
         epochs = int(read_json(plan)["epochs"])
-        search = _make_search(labor, variant, seed, epochs)
+        config = _search_config(labor, variant).model_copy(update={"epochs": epochs})
+        search = _make_search(labor, variant, seed, config)
         files = SearchFiles(folder / "checkpoint", folder / "history.jsonl", folder / "tensorboard")
         started = time.process_time()
         result = run_search(search, files, f"{labor.minutes}-{epochs}", checkpoint_seconds=60.0)
@@ -132,9 +133,7 @@ def run_search_once(labor: Labor, variant: Variant, seed: int) -> Found:
     )
 
 
-def _make_search(labor: Labor, variant: Variant, seed: int, epochs: int, warmup_share: float | None = None) -> Search:
-    costs, product = labor.limit.costs, SearchConfig()
-    constraint = Constraint(labor.space, (labor.limit,), tuple(relative_prices(labor.space, costs)), product.scale)
+def _search_config(labor: Labor, variant: Variant) -> SearchConfig:
     chosen: dict[str, Any] = {
         "method": DEFAULT.method if variant.method == NOISE else variant.method,
         "inner_steps": variant.inner_steps,
@@ -143,11 +142,14 @@ def _make_search(labor: Labor, variant: Variant, seed: int, epochs: int, warmup_
         "products": variant.products,
         "cells": labor.cells,
         "channels": labor.channels,
-        "epochs": epochs,
-        "warmup_share": product.warmup_share if warmup_share is None else warmup_share,
     }
-    compute, data = ComputeConfig(seed=seed), labor.data(seed)
-    search = Search(SearchConfig(**chosen), compute, data, labor.skeleton, constraint, CPU)
+    return SearchConfig(**chosen)
+
+
+def _make_search(labor: Labor, variant: Variant, seed: int, config: SearchConfig) -> Search:
+    costs = labor.limit.costs
+    constraint = Constraint(labor.space, (labor.limit,), tuple(relative_prices(labor.space, costs)), config.scale)
+    search = Search(config, ComputeConfig(seed=seed), labor.data(seed), labor.skeleton, constraint, CPU)
     if variant.method == NOISE:
         search.gradients = _Noise(search.config, search.losses, search.state.alphas)
     return search
@@ -160,15 +162,3 @@ class _Noise(ArchitectureGradients):
         found = super().compute(*asked, **named)
         random = [torch.randn_like(part) * part.norm() / part.numel() ** 0.5 for part in found.gradient]
         return found._replace(gradient=random)
-
-
-def _affordable_epochs(labor: Labor, variant: Variant, seed: int) -> int:
-    """By the CPU time of a few rounds; another busy process changes it little. Most steps are on weights alone."""
-    search, times = _make_search(labor, variant, seed, _TIMED_EPOCHS, warmup_share=0.0), list[float]()
-    for _ in range(_TIMED_ROUNDS * search.inner_steps):
-        started = time.process_time()
-        search.advance()
-        times.append(time.process_time() - started)
-    warmup = SearchConfig().warmup_share
-    mean_step = warmup * median(times) + (1 - warmup) * mean(times)
-    return max(3, math.floor(60 * labor.minutes / (search.train.per_epoch * mean_step)))

@@ -28,6 +28,7 @@ def rank(
     config: ConfigFile = CONFIG_FILE,
     run: RunName = DEFAULT_RUN,
     minutes: Annotated[float | None, setting("discretize", "evidence_minutes", "--minutes")] = None,
+    search_minutes: Annotated[float | None, setting("discretize", "rank_minutes", "--search-minutes")] = None,
     json: AsJson = False,
 ) -> None:
     """Say which of several genotypes is best on this run's data, with the evidence."""
@@ -36,7 +37,8 @@ def rank(
     from pipeline.runner.opening import open_run
     from pipeline.stages.rank import rank as rank_genotypes
 
-    context = open_run(config, run, {"discretize": {"evidence_minutes": minutes}})
+    flags: Flags = {"discretize": {"evidence_minutes": minutes, "rank_minutes": search_minutes}}
+    context = open_run(config, run, flags)
     with explained(context.config):
         ranking = rank_genotypes(context, genotypes)
     print_ranking(ranking, json)

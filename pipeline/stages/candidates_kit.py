@@ -5,7 +5,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pipeline.artifacts.alphas import Alphas
 from pipeline.console import say
 from pipeline.errors import UserError
 from pipeline.latency.kit import make_device
@@ -21,13 +20,14 @@ from pipeline.space.skeleton import Skeleton
 from pipeline.stages import stage_named
 from pipeline.stages.context import Context
 from pipeline.stages.discretize import Prospect, budgets_of, discretize, make_job, open_prospect
+from pipeline.stages.judgement import findings_of
 from pipeline.stages.kits import write_with_bar
 
 
 def write_kit(context: Context, folder: Path) -> None:
     """Hand out the candidates of every budget, chosen by what the target's table predicts."""
     prospect, budgets_ms = open_prospect(context, by_prediction=True), budgets_of(context)
-    job = make_job(context, prospect, context.read(Alphas), budgets_ms)
+    job = make_job(context, prospect, findings_of(context), budgets_ms)
     handed_out = {
         f"{budget_ms!r} ms, {place}": Handed(budget_ms, one.target.skeleton, one.genotype.record())
         for budget_ms in budgets_ms

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import NamedTuple
 
-from pipeline.artifacts.alphas import Alphas
 from pipeline.budget.integer_programme import Scores
 from pipeline.budget.limits import Limit
 from pipeline.budget.targets import Demands, Target, make_targets
@@ -30,7 +29,15 @@ from pipeline.space.choices import Choices, choices_of
 from pipeline.space.genotype import Genotype
 from pipeline.space.score import argmax_genotype
 from pipeline.stages.context import Context
-from pipeline.stages.judgement import alpha_scores, assist_judgement, judge, make_sources, wants_evidence
+from pipeline.stages.judgement import (
+    Findings,
+    alpha_scores,
+    assist_judgement,
+    findings_of,
+    judge,
+    make_sources,
+    wants_evidence,
+)
 from pipeline.stages.tables import open_target_table, skeletons_of
 
 _POOL = 96  # networks that are considered before any is trained
@@ -74,7 +81,7 @@ def run(context: Context) -> None:
 def discretize(context: Context, prospect: Prospect, select: Select = Job.select) -> None:
     """The stage, wherever predictions and measurements come from."""
     target, folder, budgets_ms = context.config.target, context.run.genotype.parent, budgets_of(context)
-    job = make_job(context, prospect, context.read(Alphas), budgets_ms)
+    job = make_job(context, prospect, findings_of(context), budgets_ms)
     sweep = sweep_budgets(budgets_ms, lambda budget_ms: select(job, budget_ms))
     outcome = pick_outcome(sweep, target.budget_ms)
     job.write_all(folder, sweep, outcome)
@@ -88,10 +95,10 @@ def budgets_of(context: Context) -> list[float]:
     return order_budgets(context.config.discretize.budgets_ms or [context.config.target.budget_ms], say)
 
 
-def make_job(context: Context, prospect: Prospect, found: Alphas, budgets_ms: Sequence[float]) -> Job:
-    settings, target, scores = context.config.discretize, context.config.target, alpha_scores(context, found)
-    verdict = _weigh_evidence(context, prospect, found.space, scores, budgets_ms) if settings.rule == "best" else None
-    chooser_scores = scores if verdict is None else verdict.scores
+def make_job(context: Context, prospect: Prospect, findings: Findings, budgets_ms: Sequence[float]) -> Job:
+    settings, target, found = context.config.discretize, context.config.target, findings.alphas
+    verdict = _weigh_evidence(context, prospect, findings, budgets_ms) if settings.rule == "best" else None
+    chooser_scores = alpha_scores(found) if verdict is None else verdict.scores
     argmax = argmax_genotype(found.space, found.scores())
     rules = Rules(settings.max_rounds, target.max_noise_floor)
     if verdict is not None:
@@ -114,13 +121,13 @@ def make_job(context: Context, prospect: Prospect, found: Alphas, budgets_ms: Se
 
 
 def _weigh_evidence(
-    context: Context, prospect: Prospect, space: Space, scores: Scores, budgets_ms: Sequence[float]
+    context: Context, prospect: Prospect, findings: Findings, budgets_ms: Sequence[float]
 ) -> Verdict | None:
     """What the search and short trainings say of networks that may fit; None when nothing fits, or alpha is all."""
-    seed, sources = context.config.compute.seed, make_sources(context, scores)
+    seed, sources = context.config.compute.seed, make_sources(context, findings)
     if sources.names == [ALPHA]:
         return None  # a sum over choices, whose best the integer programme finds
-    pool = _make_pool(context, prospect, space, scores, budgets_ms)
+    pool = _make_pool(context, prospect, findings.alphas.space, alpha_scores(findings.alphas), budgets_ms)
     if not pool.networks:
         return None
     with assisted(context.device) if wants_evidence(context) else nullcontext():

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
@@ -28,9 +29,33 @@ _IMAGES = 32  # that zero-cost proxies look at
 _MOST_TRIALS = 200
 
 
-def make_sources(context: Context, scores: Scores | None) -> Sources:
+class Findings(NamedTuple):
+    """What a search has found: alpha, and the networks that it judged, if it kept them."""
+
+    alphas: Alphas
+    judged: JudgedNetworks | None = None
+
+
+def findings_of(context: Context) -> Findings:
+    """Those of the run's own search; one of another space is refused."""
+    found, wanted = context.read(Alphas), context.config.target.space
+    if found.space.name != wanted:
+        raise UserError(
+            f"{context.run.alphas} is of the space {found.space.name!r}, but [target] space = {wanted!r}; "
+            "run `pipeline search` again"
+        )
+    return Findings(found, context.read(JudgedNetworks) if context.run.judged.is_file() else None)
+
+
+def alpha_scores(found: Alphas) -> Scores:
+    """What the search says of every choice."""
+    pairs = zip(found.space.kinds, found.scores(), strict=True)
+    return {kind.name: score.double().numpy() for kind, score in pairs}
+
+
+def make_sources(context: Context, found: Findings | None) -> Sources:
     """Everything that ranks networks of this run: what a search has found, and what short trainings weigh beside it."""
-    measures = _found_by_search(context, scores)
+    measures = [] if found is None else _measures_of(found)
     if wants_evidence(context):
         images = next(make_material(context).training()).images[:_IMAGES]
         small, seed = trial_skeleton(context.search_skeleton), context.config.compute.seed
@@ -38,23 +63,9 @@ def make_sources(context: Context, scores: Scores | None) -> Sources:
     return Sources(measures)
 
 
-def _found_by_search(context: Context, scores: Scores | None) -> list[Measure]:
-    """Alpha, and the networks that the search judged; nothing where there was none."""
-    measures = [] if scores is None else [measure_alpha(scores)]
-    judged = measure_judged(context.read(JudgedNetworks)) if context.run.judged.is_file() else None
-    return measures if judged is None else [*measures, judged]
-
-
-def alpha_scores(context: Context, found: Alphas) -> Scores:
-    """What the search says of every choice; a search of another space is refused."""
-    wanted = context.config.target.space
-    if found.space.name != wanted:
-        raise UserError(
-            f"{context.run.alphas} is of the space {found.space.name!r}, but [target] space = {wanted!r}; "
-            "run `pipeline search` again"
-        )
-    pairs = zip(found.space.kinds, found.scores(), strict=True)
-    return {kind.name: score.double().numpy() for kind, score in pairs}
+def _measures_of(found: Findings) -> list[Measure]:
+    judged = None if found.judged is None else measure_judged(found.judged)
+    return [measure_alpha(alpha_scores(found.alphas)), *([] if judged is None else [judged])]
 
 
 def make_material(context: Context) -> Material:

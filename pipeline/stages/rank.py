@@ -7,9 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeline.artifacts.alphas import Alphas
-from pipeline.budget.integer_programme import Scores
-from pipeline.console import say, show
+from pipeline.console import show
 from pipeline.errors import PromiseBroken, UserError
 from pipeline.report.selection import show_evidence
 from pipeline.rundir import read_given
@@ -19,7 +17,8 @@ from pipeline.space.genotype import Genotype
 from pipeline.space.genotype_file import parse_genotype_file
 from pipeline.space.spaces import space_named
 from pipeline.stages.context import Context
-from pipeline.stages.judgement import alpha_scores, judge, make_sources
+from pipeline.stages.free_search import search_freely
+from pipeline.stages.judgement import Findings, findings_of, judge, make_sources, wants_evidence
 
 _MAX_FILE_MB = 50
 _FEWEST = 2
@@ -35,14 +34,9 @@ class Line(NamedTuple):
 def rank(context: Context, path: Path) -> dict[str, Any]:
     """`pipeline rank --genotypes FILE`: every genotype with its score, its figures by source, and the weights used."""
     lines = read_genotypes(path, context.config.target.space)
-    sources = make_sources(context, _found_scores(context))
     pool = Pool(space_named(context.config.target.space), tuple(line.genotype for line in lines))
-    if not sources.names:
-        raise UserError(
-            "[discretize] evidence_minutes = 0 ranks by what the search has found, and this run has not searched: "
-            "run `pipeline search`, or set evidence_minutes"
-        )
     with context.run.locked():
+        sources = make_sources(context, _findings(context))
         digest = hashlib.sha256(json.dumps([one.genotype.record() for one in lines]).encode()).hexdigest()[:12]
         evidence = judge(context, pool, sources, context.run.root / "rank" / f"{digest}.jsonl")
     if not evidence.weights.any() and evidence.process is None:
@@ -78,11 +72,18 @@ def _parse(text: str, origin: str, space: str) -> Genotype:
     return genotype
 
 
-def _found_scores(context: Context) -> Scores | None:
-    if not context.run.alphas.is_file():
-        say("this run has not searched yet: the search's alpha is no source (`pipeline search` makes it one)")
-        return None
-    return alpha_scores(context, context.read(Alphas))
+def _findings(context: Context) -> Findings | None:
+    """Of the run's search, or of one without a budget."""
+    if context.run.alphas.is_file():
+        return findings_of(context)
+    if context.config.discretize.rank_minutes:
+        return search_freely(context)
+    if not wants_evidence(context):
+        raise UserError(
+            "with neither evidence_minutes nor rank_minutes ([discretize]) a search ranks alone, and this run has not "
+            "searched: run `pipeline search`, or set one of them"
+        )
+    return None
 
 
 def _record(lines: list[Line], sources: Sources, scores: Any, weights: dict[str, float]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import pytest
 from pipeline.config_file import make_config
 from pipeline.errors import PromiseBroken, UserError
 from pipeline.rundir import RunDir
+from pipeline.search.engine import Search
 from pipeline.space.sampling import random_genotype
 from pipeline.stages.context import Context
 from pipeline.stages.rank import rank, read_genotypes
@@ -22,7 +23,13 @@ FEW: dict[str, dict[str, Any]] = {
     "compute": {"threads": 1},
     "target": {"space": "nasbench201", "cells": 3, "channels": 8},
     "search": {"channels": 4},
-    "discretize": {"evidence_minutes": 1e-6, "evidence_steps": 2},
+    "discretize": {"evidence_minutes": 1e-6, "evidence_steps": 2, "rank_minutes": 0.0},
+}
+
+# ranked by a search of its own
+FREE: dict[str, dict[str, Any]] = {
+    "data": {"validation_share": 0.5, "augment": "none"},
+    "discretize": {"evidence_minutes": 0.0, "rank_minutes": 1.0},
 }
 
 
@@ -56,7 +63,8 @@ def test_every_line_gets_a_score_and_figures_in_the_order_given(
 
 
 def test_without_evidence_the_search_ranks_and_without_a_search_nothing_does(tmp_path: Path) -> None:
-    path, nothing = write_lines(tmp_path, space="darts"), {"discretize": {"evidence_minutes": 0.0}}
+    path = write_lines(tmp_path, space="darts")
+    nothing = {"discretize": {"evidence_minutes": 0.0, "rank_minutes": 0.0}}
     searched = make_searched(tmp_path)  # evidence_minutes = 0
     alone = rank(searched, path)
     assert alone["weights"] == {"alpha": 0.5}
@@ -70,6 +78,40 @@ def test_without_evidence_the_search_ranks_and_without_a_search_nothing_does(tmp
     assert not (searched.run.root / "rank").exists(), "nothing was trained"
     with pytest.raises(UserError, match="has not searched"):
         rank(make_context(tmp_path / "new", **nothing), write_lines(tmp_path))
+
+
+def test_a_run_that_has_not_searched_is_ranked_by_a_search_without_a_budget_which_is_made_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_lines(tmp_path)
+    monkeypatch.setattr("pipeline.stages.free_search.affordable_epochs", lambda *_: 2)
+    planned = rank(make_context(tmp_path, **FREE), path)
+    assert planned["weights"] == {"alpha": 0.5, "supernet": 0.5}
+    scores = [row["score"] for row in planned["genotypes"]]
+    assert len(set(scores)) > 1
+    (folder,) = (tmp_path / "runs" / "test" / "rank").glob("search-*")
+    assert {one.name for one in folder.iterdir()} >= {"alphas.safetensors", "judged.safetensors", "plan.json"}
+    assert not (folder / "checkpoint").exists() and not (tmp_path / "runs" / "test" / "search").exists()
+    monkeypatch.setattr("pipeline.stages.free_search.run_search", lambda *_: pytest.fail("it was made before"))
+    assert rank(make_context(tmp_path, target={**FEW["target"], "budget_ms": 9.0}, **FREE), path) == planned
+
+
+def test_a_search_without_a_budget_goes_on_as_it_was_planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.stages.free_search.affordable_epochs", lambda *_: 2)
+    expected = rank(make_context(tmp_path / "whole", **FREE), write_lines(tmp_path))
+
+    class Killed(Exception):
+        pass
+
+    def kill(self: Search) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Search, "end_epoch", kill)
+        with pytest.raises(Killed):
+            rank(make_context(tmp_path / "killed", **FREE), write_lines(tmp_path))
+    monkeypatch.setattr("pipeline.stages.free_search.affordable_epochs", lambda *_: pytest.fail("planned before"))
+    assert rank(make_context(tmp_path / "killed", **FREE), write_lines(tmp_path)) == expected
 
 
 def test_trainings_that_learn_nothing_rank_nothing(tmp_path: Path) -> None:
