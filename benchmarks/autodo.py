@@ -29,11 +29,11 @@ from pipeline.autodo.rmsprop import RowRmsprop
 from pipeline.autodo_config import AutodoConfig
 from pipeline.config import Augment, RetrainConfig
 from pipeline.data import ImageSet
-from pipeline.rundir import read_json, write_json
 from pipeline.training.job import Job, Outcome
 from pipeline.training.loop import train
 from pipeline.training.measures import measure, predict
 from pipeline.training.step import plain_model, seed_all
+from pipeline.whole_files import read_json, write_json
 
 CPU = torch.device("cpu")
 METHODS = ("plain", "plain + guide", "small-loss selection", "weights+labels")

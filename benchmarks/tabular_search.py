@@ -16,7 +16,6 @@ from pipeline.budget.integer_programme import Scores
 from pipeline.budget.limits import Limit
 from pipeline.config import ComputeConfig, DataConfig
 from pipeline.data import ImageData, load_data
-from pipeline.rundir import read_json, write_json
 from pipeline.search.architecture import ArchitectureGradient, ArchitectureGradients
 from pipeline.search.engine import Search
 from pipeline.search.loop import SearchFiles, run_search
@@ -28,6 +27,7 @@ from pipeline.space.cells import Space
 from pipeline.space.genotype import Genotype
 from pipeline.space.score import argmax_genotype, relative_prices
 from pipeline.space.skeleton import Skeleton
+from pipeline.whole_files import read_json, write_json
 
 CPU = torch.device("cpu")
 

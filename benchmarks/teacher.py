@@ -32,7 +32,6 @@ from pipeline.data.normalization import Normalization
 from pipeline.latency.target import TargetMachine
 from pipeline.resumable.checkpoint import hash_of
 from pipeline.rivals.verdict import compare_seeds
-from pipeline.rundir import read_json, sha256_of, write_json
 from pipeline.search.engine import Search
 from pipeline.search.loop import SearchFiles, run_search
 from pipeline.search.objective import Constraint
@@ -49,6 +48,7 @@ from pipeline.training.loop import train
 from pipeline.training.measures import measure, predict
 from pipeline.training.step import model_of, seed_all
 from pipeline.training.teacher import Teacher, TeacherInput
+from pipeline.whole_files import read_json, sha256_of, write_json
 
 CPU = torch.device("cpu")
 METHODS = ("plain", "taught", "from the supernet")

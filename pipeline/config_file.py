@@ -14,8 +14,8 @@ from pydantic.fields import FieldInfo
 
 from pipeline.config import Config
 from pipeline.errors import UserError
-from pipeline.rundir import read_given
 from pipeline.section import describe_range, describe_setting
+from pipeline.whole_files import read_given
 
 _MAX_FILE_MB = 1
 _COMMENT_WIDTH = 116

@@ -7,7 +7,7 @@ from pipeline.config import Config
 from pipeline.config_file import make_config, render_config
 from pipeline.console import say
 from pipeline.errors import UserError
-from pipeline.rundir import write_text
+from pipeline.whole_files import write_text
 
 _CIFAR: dict[str, dict[str, Any]] = {
     "data": {"resolution": 32, "colour": True, "augment": "crop-flip-cutout"},

@@ -21,7 +21,7 @@ from pipeline.errors import UserError
 from pipeline.latency.measure import Effort
 from pipeline.latency.target import TargetMachine
 from pipeline.presets import PRESET_NAMES, render_preset
-from pipeline.rundir import write_json
+from pipeline.whole_files import write_json
 from tests.conftest import DARTS_V2_RECORD
 from tests.latency.fakes import FINGERPRINT, FakeDevice
 from tests.latency.test_bench import with_input

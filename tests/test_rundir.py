@@ -12,8 +12,9 @@ import pytest
 
 from pipeline.errors import UserError
 from pipeline.resumable.history import read_history
-from pipeline.rundir import RunDir, read_given, read_json, sha256_of, sweep_parts, write_json, writing
+from pipeline.rundir import RunDir
 from pipeline.runner.log import logged
+from pipeline.whole_files import read_given, read_json, sha256_of, sweep_parts, write_json, writing
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", "../x", "a..b", "", ".hidden", "x" * 65, "a b", "ä", "-x"])
@@ -38,7 +39,7 @@ def test_a_kill_in_the_middle_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "value.json"
     write_json(path, {"a": 1})
     code = (
-        "import os, signal, sys; from pathlib import Path; from pipeline.rundir import writing\n"
+        "import os, signal, sys; from pathlib import Path; from pipeline.whole_files import writing\n"
         "with writing(Path(sys.argv[1])) as part:\n"
         "    part.write_text('half'); os.kill(os.getpid(), signal.SIGKILL)"
     )
@@ -103,7 +104,7 @@ def test_parts_of_the_dead_are_swept_at_once_and_those_of_the_living_stay(tmp_pa
     """Wherever they are, also among tables that several runs write."""
     run = RunDir(tmp_path, "one")
     code = (
-        "import sys; from pathlib import Path; from pipeline.rundir import writing\n"
+        "import sys; from pathlib import Path; from pipeline.whole_files import writing\n"
         "with writing(Path(sys.argv[1])) as part:\n"
         "    part.write_text('half'); print(part, flush=True); sys.stdin.read()"
     )
@@ -129,7 +130,7 @@ def test_a_part_that_is_swept_before_it_is_locked_is_made_anew(tmp_path: Path, m
             sweep_parts(tmp_path)
         return made[-1]
 
-    monkeypatch.setattr("pipeline.rundir.tempfile.mkstemp", make_and_lose)
+    monkeypatch.setattr("pipeline.whole_files.tempfile.mkstemp", make_and_lose)
     write_json(tmp_path / "value.json", 1)
     assert len(made) == 2 and [one.name for one in tmp_path.iterdir()] == ["value.json"]
 

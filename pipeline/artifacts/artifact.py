@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 from pydantic import ValidationError
 
 from pipeline.errors import UserError
-from pipeline.rundir import writing
+from pipeline.whole_files import writing
 
 
 class Artifact:

@@ -16,7 +16,7 @@ from pipeline.artifacts.fields import (
 )
 from pipeline.artifacts.known_latency import KnownLatency
 from pipeline.errors import UserError
-from pipeline.rundir import sha256_of
+from pipeline.whole_files import sha256_of
 
 
 class KeptClause(Part):

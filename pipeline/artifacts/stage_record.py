@@ -8,7 +8,8 @@ from pipeline.artifacts.document import Document
 from pipeline.artifacts.fields import NonNegative, Sha256
 from pipeline.artifacts.network import ChosenNetwork
 from pipeline.errors import UserError
-from pipeline.rundir import RunDir, sha256_of
+from pipeline.rundir import RunDir
+from pipeline.whole_files import sha256_of
 
 
 class StageRecord(Document):

@@ -13,7 +13,7 @@ from pipeline.data.pixels import as_tensor, fit_images
 from pipeline.data.pool import Given, Pool, TensorImages, hash_files
 from pipeline.data.unpickle import unpickle
 from pipeline.errors import UserError
-from pipeline.rundir import read_regular
+from pipeline.whole_files import read_regular
 
 _ROW = 3 * 32 * 32
 

@@ -14,7 +14,7 @@ from pipeline.data.folder import FileImages
 from pipeline.data.pool import Images, Pool
 from pipeline.data.splits import cut
 from pipeline.errors import UserError
-from pipeline.rundir import sha256_of
+from pipeline.whole_files import sha256_of
 
 _FORMATS_OF_FOLDERS = ("idx", "cifar10", "cifar100")
 

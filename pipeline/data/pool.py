@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from pipeline.errors import UserError
-from pipeline.rundir import sha256_of
+from pipeline.whole_files import sha256_of
 
 SAMPLE, GLIMPSED = 10_000, 64
 """Images that mean and deviation are taken over at most, and those that stand for all in a glimpse."""

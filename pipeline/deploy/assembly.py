@@ -26,7 +26,8 @@ from pipeline.deploy.graph import read_checked
 from pipeline.deploy.model_card import describe_model, describe_origin, make_card, to_metadata
 from pipeline.deploy.quantize import Decision, Rating, decide, quantize
 from pipeline.onnx_file import write_deployed
-from pipeline.rundir import RunDir, sha256_of, write_text, writing
+from pipeline.rundir import RunDir
+from pipeline.whole_files import sha256_of, write_text, writing
 
 _CALIBRATION_IMAGES = 256
 

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pipeline.errors import UserError
-from pipeline.rundir import RunDir, read_json
+from pipeline.rundir import RunDir
+from pipeline.whole_files import read_json
 
 # what a new export takes away with the old one; anything else in the folder is the user's and stays
 OURS = {"model.onnx", "model.int8.onnx", "model.json", "labels.txt", "predict.py", "report.html"}

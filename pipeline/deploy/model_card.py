@@ -15,8 +15,9 @@ from pipeline.artifacts.trained import Trained
 from pipeline.deploy.contract import Export, Verdict
 from pipeline.latency.target import P50_MEANS
 from pipeline.onnx_file import BATCH, INPUT, OLDEST_ONNXRUNTIME, OPSET, OUTPUT
-from pipeline.rundir import RunDir, sha256_of
+from pipeline.rundir import RunDir
 from pipeline.space.plan import count_macs, count_params
+from pipeline.whole_files import sha256_of
 
 
 def describe_model(trained: Trained, uint8_input: bool) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from pipeline.latency.kit_script import KIT_FILE, RESULT_FILE, kit_id
 from pipeline.latency.measure import Effort, Journal, journal_from_record
 from pipeline.latency.models import make_sentinel
 from pipeline.latency.onnx_device import OnnxDevice
-from pipeline.rundir import read_given, write_json, write_text
+from pipeline.whole_files import read_given, write_json, write_text
 
 Thunk = Callable[[], Any]
 

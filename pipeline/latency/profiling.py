@@ -15,7 +15,7 @@ from pipeline.latency.measure import Device, Effort, Journal, Measurement, journ
 from pipeline.latency.merging import merge_tables
 from pipeline.latency.models import make_sentinel
 from pipeline.latency.table import readable_table, table_name
-from pipeline.rundir import read_regular, write_text
+from pipeline.whole_files import read_regular, write_text
 
 Progress = Callable[[float, str], None]
 Draw = Callable[[LatencyTable, Path], None]

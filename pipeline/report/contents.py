@@ -21,7 +21,8 @@ from pipeline.config_file import read_config
 from pipeline.errors import UserError
 from pipeline.latency.table import table_name
 from pipeline.resumable.history import Scan, scan_history
-from pipeline.rundir import RunDir, budget_name, read_json, refuse_misspelt
+from pipeline.rundir import RunDir, budget_name, refuse_misspelt
+from pipeline.whole_files import read_json
 
 _T = TypeVar("_T", bound=Typed)
 _PNG, _LARGEST_PICTURE = b"\x89PNG\r\n\x1a\n", 8_000_000

@@ -21,7 +21,8 @@ from pipeline.report.sections.settings import make_settings
 from pipeline.report.sections.suspects import make_suspects
 from pipeline.report.sections.training import make_training
 from pipeline.report.style import PAGE_STYLE, SCRIPT, content_policy
-from pipeline.rundir import RunDir, write_text
+from pipeline.rundir import RunDir
+from pipeline.whole_files import write_text
 
 _SECTIONS = (
     make_answer, make_reasons, make_network, make_table, make_search, make_training, make_suspects, make_rivals,

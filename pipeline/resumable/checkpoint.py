@@ -18,7 +18,7 @@ from torch import Tensor
 
 from pipeline.console import say
 from pipeline.errors import UserError
-from pipeline.rundir import sha256_of, writing
+from pipeline.whole_files import sha256_of, writing
 
 State = dict[str, Any]
 """Tensors, numbers, strings, None, lists, tuples and dicts of these: what loads with `weights_only=True`."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from pipeline.rundir import write_text
+from pipeline.whole_files import write_text
 
 Entry = dict[str, Any]
 

@@ -8,11 +8,12 @@ from pipeline.artifacts.files import GivenGenotype, GuideImages, Images, StartWe
 from pipeline.artifacts.latency_table import LatencyTable
 from pipeline.artifacts.stage_record import StageRecord
 from pipeline.errors import UserError
-from pipeline.rundir import refuse_misspelt, sha256_of
+from pipeline.rundir import refuse_misspelt
 from pipeline.stages import STAGES, Stage, stages_of
 from pipeline.stages.context import Context
 from pipeline.stages.named_files import start_file, teacher_base, teacher_file
 from pipeline.stages.tables import table_hash, table_path
+from pipeline.whole_files import sha256_of
 
 # files that a setting names, if it names any
 _NAMED: dict[type[Artifact], Callable[[Context], Path | None]] = {

@@ -17,7 +17,7 @@ from pipeline.config import Config
 from pipeline.config_file import render_config
 from pipeline.console import is_follower, launched_processes, say
 from pipeline.errors import Interrupted, UserError
-from pipeline.rundir import budget_folders, write_json, write_text
+from pipeline.rundir import budget_folders
 from pipeline.runner.artifacts import check_inputs, hash_of, hash_outputs, read_record, require_places
 from pipeline.runner.environment import describe_environment
 from pipeline.runner.explaining import explained
@@ -27,6 +27,7 @@ from pipeline.runner.redoing import TimeSpent, confirm_redo, drop_finished_state
 from pipeline.stages import STAGES, TRANSFER, Stage, stage_named, stages_of
 from pipeline.stages.context import Context
 from pipeline.stages.teachers import open_teacher
+from pipeline.whole_files import write_json, write_text
 
 Work = Callable[[Context], None]
 

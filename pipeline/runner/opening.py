@@ -9,10 +9,11 @@ from pipeline.config import Config
 from pipeline.config_file import Overrides, read_config
 from pipeline.console import say
 from pipeline.errors import UserError
-from pipeline.rundir import RunDir, budget_folders, budget_name, read_json, refuse_misspelt, write_json
+from pipeline.rundir import RunDir, budget_folders, budget_name, refuse_misspelt
 from pipeline.space.spaces import space_named
 from pipeline.stages import Stage
 from pipeline.stages.context import Context
+from pipeline.whole_files import read_json, write_json
 
 
 def open_run(config_path: Path, name: str, flags: Overrides, budget_ms: float | None = None) -> Context:

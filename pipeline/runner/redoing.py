@@ -17,11 +17,11 @@ from pipeline.console import ask
 from pipeline.errors import UserError
 from pipeline.latency.profiling import sweep_stored
 from pipeline.resumable.checkpoint import hash_of
-from pipeline.rundir import read_json, write_json
 from pipeline.runner.artifacts import read_record
 from pipeline.stages import Stage
 from pipeline.stages.context import Context
 from pipeline.stages.tables import check_budget
+from pipeline.whole_files import read_json, write_json
 
 _LONG_S = 60.0
 

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipeline.errors import UserError
-from pipeline.rundir import read_given
 from pipeline.space.genotype import Genotype, genotype_from_record
 from pipeline.space.plan import skeleton_from_record
 from pipeline.space.skeleton import Skeleton
+from pipeline.whole_files import read_given
 
 _MAX_FILE_MB = 1
 

@@ -10,7 +10,6 @@ from pipeline.errors import UserError
 from pipeline.latency.kit import make_device
 from pipeline.latency.models import make_network
 from pipeline.latency.network_kit import Asked, network_kit, read_network_kit
-from pipeline.rundir import sha256_of
 from pipeline.selection.budgets import Outcome
 from pipeline.selection.candidate import Candidate
 from pipeline.selection.handout import candidates_for, choose_measured
@@ -22,6 +21,7 @@ from pipeline.stages.context import Context
 from pipeline.stages.discretize import Prospect, budgets_of, discretize, make_job, open_prospect
 from pipeline.stages.judgement import findings_of
 from pipeline.stages.kits import write_with_bar
+from pipeline.whole_files import sha256_of
 
 
 def write_kit(context: Context, folder: Path) -> None:

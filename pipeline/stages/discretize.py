@@ -14,7 +14,6 @@ from pipeline.fingerprint import Fingerprint
 from pipeline.report.selection import remarks, show_evidence, summarize
 from pipeline.resumable.checkpoint import hash_of
 from pipeline.resumable.ranks import assisted
-from pipeline.rundir import sha256_of
 from pipeline.selection.budgets import Outcome, Rules, order_budgets, pick_outcome, sweep_budgets
 from pipeline.selection.certification import Measure
 from pipeline.selection.chooser import Chooser
@@ -39,6 +38,7 @@ from pipeline.stages.judgement import (
     wants_evidence,
 )
 from pipeline.stages.tables import open_target_table, skeletons_of
+from pipeline.whole_files import sha256_of
 
 _POOL = 96  # networks that are considered before any is trained
 

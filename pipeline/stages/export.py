@@ -19,10 +19,10 @@ from pipeline.latency.budget_rule import Measured
 from pipeline.latency.network_kit import Asked, network_kit, read_network_kit
 from pipeline.latency.statistics import Interval
 from pipeline.latency.target import TargetMachine
-from pipeline.rundir import sha256_of
 from pipeline.stages.context import Context
 from pipeline.stages.kits import write_with_bar
 from pipeline.stages.tables import open_target
+from pipeline.whole_files import sha256_of
 
 
 def run(context: Context) -> None:

@@ -11,7 +11,6 @@ from pipeline.artifacts.judged_networks import JudgedNetworks
 from pipeline.budget.limits import Limit
 from pipeline.console import say
 from pipeline.resumable.checkpoint import hash_of
-from pipeline.rundir import read_json, write_json
 from pipeline.search.engine import Search
 from pipeline.search.guards import describe_short_search
 from pipeline.search.loop import SearchFiles, run_search
@@ -25,6 +24,7 @@ from pipeline.space.score import relative_prices
 from pipeline.space.spaces import space_named
 from pipeline.stages.context import Context
 from pipeline.stages.judgement import Findings
+from pipeline.whole_files import read_json, write_json
 
 
 def search_freely(context: Context) -> Findings:

@@ -10,7 +10,6 @@ import numpy as np
 from pipeline.console import show
 from pipeline.errors import PromiseBroken, UserError
 from pipeline.report.selection import show_evidence
-from pipeline.rundir import read_given
 from pipeline.selection.pool import Pool
 from pipeline.selection.sources import Sources
 from pipeline.space.genotype import Genotype
@@ -19,6 +18,7 @@ from pipeline.space.spaces import space_named
 from pipeline.stages.context import Context
 from pipeline.stages.free_search import search_freely
 from pipeline.stages.judgement import Findings, findings_of, judge, make_sources, wants_evidence
+from pipeline.whole_files import read_given
 
 _MAX_FILE_MB = 50
 _FEWEST = 2

@@ -19,7 +19,6 @@ from pipeline.memory import require_memory
 from pipeline.resumable.checkpoint import hash_of
 from pipeline.resumable.history import publish_history
 from pipeline.resumable.ranks import is_writer, joined, wait_for_all, world
-from pipeline.rundir import sha256_of
 from pipeline.space.footprint import training_bytes
 from pipeline.space.network import Network
 from pipeline.space.skeleton import Skeleton
@@ -38,6 +37,7 @@ from pipeline.training.mistakes import find_mistakes
 from pipeline.training.preview import preview_training
 from pipeline.training.step import model_of, seed_all
 from pipeline.training.teacher import Teacher
+from pipeline.whole_files import sha256_of
 
 
 def run(context: Context) -> None:

@@ -11,7 +11,6 @@ from pipeline.errors import UserError
 from pipeline.resumable.checkpoint import hash_of
 from pipeline.resumable.history import publish_history
 from pipeline.resumable.ranks import is_writer, joined, wait_for_all
-from pipeline.rundir import sha256_of
 from pipeline.stages import TEACH
 from pipeline.stages.context import Context
 from pipeline.stages.early_facts import EarlyFacts
@@ -24,6 +23,7 @@ from pipeline.training.step import plain_model, seed_all
 from pipeline.training.teacher import TeacherInput, require_channels
 from pipeline.training.teacher_source import TeacherSource
 from pipeline.training.timm_network import TimmNetwork, build, fetch, read_weights
+from pipeline.whole_files import sha256_of
 
 
 def run(context: Context) -> None:

@@ -12,13 +12,13 @@ from pipeline.artifacts.tensors import unpack
 from pipeline.artifacts.trained import ENTRY as TRAINED
 from pipeline.artifacts.trained import Trained
 from pipeline.errors import UserError
-from pipeline.rundir import sha256_of
 from pipeline.stages.context import Context
 from pipeline.stages.named_files import teacher_source
 from pipeline.training.onnx_teacher import open_onnx
 from pipeline.training.teacher import Teacher, TeacherInput, require_channels
 from pipeline.training.teacher_source import TeacherSource
 from pipeline.training.timm_network import build, classes_of, fetch, read_weights
+from pipeline.whole_files import sha256_of
 
 
 def open_teacher(context: Context, device: torch.device) -> Teacher | None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from pipeline.artifacts.tensors import unpack
 from pipeline.console import say
 from pipeline.errors import UserError
-from pipeline.rundir import read_regular
+from pipeline.whole_files import read_regular
 
 _WEIGHTS = "model.safetensors"
 _NEAR = 3

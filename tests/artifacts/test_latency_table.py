@@ -10,7 +10,7 @@ from pipeline.artifacts.document import digest
 from pipeline.artifacts.latency_table import LatencyTable
 from pipeline.errors import UserError
 from pipeline.latency.table import find_table, table_name
-from pipeline.rundir import write_json
+from pipeline.whole_files import write_json
 from tests.latency.fakes import FINGERPRINT
 from tests.latency.made import SKELETON, made_table
 

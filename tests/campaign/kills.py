@@ -8,8 +8,8 @@ from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
 
-from pipeline.rundir import read_json
 from pipeline.stages import STAGES
+from pipeline.whole_files import read_json
 from tests.campaign.case import Case, Limits
 from tests.campaign.oracle import read_tree
 from tests.campaign.player import COUNTED, run

@@ -6,7 +6,8 @@ import pytest
 
 from pipeline.deploy.folder import owner_of, replacing
 from pipeline.errors import PromiseBroken, UserError
-from pipeline.rundir import RunDir, write_json
+from pipeline.rundir import RunDir
+from pipeline.whole_files import write_json
 
 
 def fill(folder: Path, run: RunDir, content: str) -> None:

@@ -16,9 +16,10 @@ from pipeline.artifacts.network import ChosenNetwork
 from pipeline.config import Config, TargetConfig
 from pipeline.config_file import render_config
 from pipeline.latency.table import table_name
-from pipeline.rundir import RunDir, budget_name, write_json, write_text
+from pipeline.rundir import RunDir, budget_name
 from pipeline.space.genotype import Genotype
 from pipeline.space.skeleton import Skeleton
+from pipeline.whole_files import write_json, write_text
 from tests.artifacts.made import (
     GENOTYPE,
     SHA,

@@ -11,9 +11,9 @@ from pipeline.latency.predictor import Predictor
 from pipeline.latency.table import table_name
 from pipeline.latency.target import TargetMachine
 from pipeline.report.inspection import Inspection, Size, inspect_file
-from pipeline.rundir import write_json
 from pipeline.space.genotype import Genotype
 from pipeline.space.skeleton import Skeleton
+from pipeline.whole_files import write_json
 from tests.latency.fakes import CALL_MS, FINGERPRINT, PARAMETER_MS, FakeDevice
 from tests.latency.made import SKELETON, made_table
 

@@ -19,9 +19,10 @@ from pipeline.errors import UserError
 from pipeline.report.contents import read_contents
 from pipeline.report.page import render_page, write_report
 from pipeline.report.runs import describe_runs
-from pipeline.rundir import RunDir, sha256_of, write_text
+from pipeline.rundir import RunDir
 from pipeline.space.genotype import genotype_from_record
 from pipeline.space.skeleton import Skeleton
+from pipeline.whole_files import sha256_of, write_text
 from tests.artifacts.made import made_card
 from tests.report.made_run import NETWORK, add_budgets, made_run
 

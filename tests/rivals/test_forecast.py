@@ -8,9 +8,9 @@ import pytest
 
 from pipeline.artifacts.comparison import Comparison, Difference, Entrant
 from pipeline.rivals.forecast import foresee
-from pipeline.rundir import write_text
 from pipeline.stages.early_facts import EarlyFacts
 from pipeline.training.job import FirstEpoch
+from pipeline.whole_files import write_text
 from tests.latency.fakes import FINGERPRINT
 
 

@@ -15,7 +15,7 @@ from pipeline.autodo_config import AutodoConfig
 from pipeline.config import Config
 from pipeline.errors import PromiseBroken, UserError
 from pipeline.presets import preset
-from pipeline.rundir import RunDir, read_json, sha256_of, write_text
+from pipeline.rundir import RunDir
 from pipeline.runner import artifacts, execution
 from pipeline.runner.execution import run_all, run_stage
 from pipeline.runner.opening import open_run, remember_flags
@@ -23,6 +23,7 @@ from pipeline.section import WITHOUT_EFFECT
 from pipeline.stages import STAGES, TEACH, TRANSFER, Stage
 from pipeline.stages.context import Context
 from pipeline.stages.retrain import check_learning
+from pipeline.whole_files import read_json, sha256_of, write_text
 
 FIRST = Stage("search", ("search", "data", "compute.workers"), (Images,), (Alphas,), shared=True)
 SECOND = Stage("retrain", ("retrain",), (Alphas,), (Trained,))
@@ -128,6 +129,7 @@ def test_the_mark_is_on_what_has_no_effect() -> None:
     assert marked == {
         "compute.workers",
         "data.classes",  # must be what the data has, or the data are refused
+        "discretize.rank_minutes",  # of rank, which is no stage
         "search.checkpoint_s",
         "retrain.checkpoint_s",
         "target.table",  # what lies there is hashed

@@ -17,7 +17,7 @@ from pipeline.artifacts.stage_record import StageRecord
 from pipeline.errors import Interrupted, PromiseBroken, UserError
 from pipeline.latency.table import table_name
 from pipeline.latency.target import TargetMachine
-from pipeline.rundir import RunDir, read_json, sha256_of, write_text
+from pipeline.rundir import RunDir
 from pipeline.runner import execution
 from pipeline.runner.artifacts import check_inputs
 from pipeline.runner.execution import run_all, run_stage
@@ -26,6 +26,7 @@ from pipeline.runner.opening import open_run, take_budget
 from pipeline.runner.redoing import confirm_redo, outlived_export, replaced_export, set_aside
 from pipeline.stages import TRANSFER, Stage, stage_named
 from pipeline.stages.context import Context
+from pipeline.whole_files import read_json, sha256_of, write_text
 from tests.artifacts.made import NETWORK, made_card, made_certificate
 from tests.latency.fakes import FINGERPRINT, FakeDevice
 from tests.latency.made import SKELETON, made_table

@@ -10,8 +10,8 @@ import pytest
 
 from pipeline.artifacts.alphas import Alphas
 from pipeline.resumable.history import read_history
-from pipeline.rundir import sha256_of
 from pipeline.search.loop import SearchFiles, run_search
+from pipeline.whole_files import sha256_of
 from tests.search.problem import make_search
 
 KILLS = 20

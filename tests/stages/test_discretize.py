@@ -18,7 +18,7 @@ from pipeline.config import Config
 from pipeline.config_file import make_config
 from pipeline.console import progress_bar
 from pipeline.errors import PromiseBroken, UserError
-from pipeline.rundir import RunDir, read_json, refused_budgets
+from pipeline.rundir import RunDir, refused_budgets
 from pipeline.selection.evolution import Evolution
 from pipeline.selection.records import TableState
 from pipeline.selection.short_training import train_shortly
@@ -34,6 +34,7 @@ from pipeline.space.skeleton import Skeleton
 from pipeline.space.spaces import space_named
 from pipeline.stages.context import Context
 from pipeline.stages.discretize import Prospect, _with_bar, discretize
+from pipeline.whole_files import read_json
 from tests.latency.fakes import FINGERPRINT
 from tests.selection.fakes import DARTS, FakeDevice, FakePredictor
 from tests.selection.test_judged import judge, planted_loss

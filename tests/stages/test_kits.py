@@ -16,12 +16,12 @@ from pipeline.fingerprint import Fingerprint
 from pipeline.latency.budget_rule import Measured
 from pipeline.latency.kit_script import RESULT_FILE, kit_id
 from pipeline.latency.predictor import Prediction, expected
-from pipeline.rundir import read_json
 from pipeline.selection.records import TableState
 from pipeline.space.genotype import Genotype, genotype_from_record
 from pipeline.space.skeleton import Skeleton
 from pipeline.stages import candidates_kit, discretize, export
 from pipeline.stages.context import Context
+from pipeline.whole_files import read_json
 from tests.artifacts.made import NETWORK, made_certificate
 from tests.latency.fakes import FINGERPRINT
 from tests.selection.fakes import FakePredictor, targets

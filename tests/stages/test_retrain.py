@@ -15,11 +15,12 @@ from pipeline.config import ComputeConfig, Config, DataConfig, RetrainConfig, Ta
 from pipeline.errors import PromiseBroken, UserError
 from pipeline.latency.budget_rule import Measured
 from pipeline.presets import preset
-from pipeline.rundir import RunDir, write_json
+from pipeline.rundir import RunDir
 from pipeline.space.genotype import Genotype, genotype_from_record
 from pipeline.stages import retrain
 from pipeline.stages.context import Context
 from pipeline.stages.transfer import transfer
+from pipeline.whole_files import write_json
 from tests.conftest import DARTS_V2_RECORD
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.rundir import read_json
 from pipeline.selection.trials import FEWEST_TRIALS
+from pipeline.whole_files import read_json
 
 ROOT = Path(__file__).parents[2]
 

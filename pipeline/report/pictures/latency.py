@@ -13,11 +13,11 @@ from pipeline.report.markup import render_svg
 from pipeline.report.pictures.plot import Plot
 from pipeline.report.pictures.scale import Point, Range, range_of
 from pipeline.report.style import PICTURE_STYLE
-from pipeline.rundir import write_text
 from pipeline.space.plan import choice_sites, plan_of
 from pipeline.space.sites import Site
 from pipeline.space.skeleton import Skeleton
 from pipeline.space.spaces import space_named
+from pipeline.whole_files import write_text
 
 _US_PER_MS = 1000.0
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pipeline.artifacts.suspects import Suspect
 from pipeline.data.pool import Images
-from pipeline.rundir import writing
+from pipeline.whole_files import writing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
