@@ -160,9 +160,10 @@ class DiscretizeConfig(Section):
     weights beside what the search has judged; eight at least, however long they take; 0 trusts the search alone."""
     evidence_steps: Count = 200
     """Steps of one short training."""
-    rank_minutes: Annotated[float, Field(ge=0.0, le=10_000.0, allow_inf_nan=False), WITHOUT_EFFECT] = 15.0
+    rank_minutes: Annotated[float, Field(ge=0.0, le=10_000.0, allow_inf_nan=False), WITHOUT_EFFECT] = 10.0
     """Minutes of computing of the search without a budget by which `pipeline rank` judges where the run has not
-    searched; 0 leaves it to short trainings, which rank worse."""
+    searched; 0 leaves it to short trainings, which rank worse. Where they allow a short search only, short trainings
+    have them."""
     evaluations: CountOrZero = 256
     """Networks whose score as a whole is evaluated on the way to the best one that may fit; 0 takes the best sum of
     choices."""

@@ -74,11 +74,11 @@ _PRESETS: dict[str, dict[str, dict[str, Any]]] = {
         "search": {**_MOBILE["search"], "resolution": 16, "epochs": 30},
         "retrain": {**_MOBILE["retrain"], "epochs": 300, "batch_size": 96},
     },
-    # about an hour in all for a thousand photos on two cores: each operation is trained some thousand times then
+    # about an hour in all for a thousand photos on two cores: each operation is trained two thousand times then
     "quick": {
         "data": {"format": "folder", "path": "images", "resolution": 48, "colour": True, "augment": "crop-flip"},
         "target": {"budget_ms": 2.0},
-        "search": {"cells": 5, "resolution": 24, "epochs": 800},
+        "search": {"cells": 5, "resolution": 20, "epochs": 1200},
         "retrain": {"epochs": 80, "holdout_share": 0.1},
     },
     "folder": {

@@ -5,12 +5,13 @@ considered,
 
     y = Σ_s w_s · x_s + f(structure) + ε,     w_s ≥ t_s.
 
-t_s is trust that needs no short training: the search has judged networks on the same images, thousands of times, which
-says more about a finished network than its first hundreds of steps do (RESULTS.md, two spaces). All other sources earn
-what they get, together no more than the search has: w is the non-negative ridge solution, drawn towards t, whose ridge
-predicts left-out networks best (an infinite one among the choices), over the sources whose own rank correlation is
-positive. f is a Gaussian process over the structure (pipeline.selection.structure_process). It learns what short
-trainings prefer, early starters too, so it is there only where no search has judged. Without short trainings w = t.
+t_s is trust that needs no short training: a search that was long enough has judged networks on the same images,
+thousands of times, which says more about a finished network than its first hundreds of steps do. A short one is worse
+than none, and has no trust (RESULTS.md, two spaces each). All other sources earn what they get, together no more than
+a trusted search has: w is the non-negative ridge solution, drawn towards t, whose ridge predicts left-out networks best
+(an infinite one among the choices), over the sources whose own rank correlation is positive. f is a Gaussian process
+over the structure (pipeline.selection.structure_process). It learns what short trainings prefer, early starters too, so
+it is there only where no search is trusted. Without short trainings w = t, that of a search of any length.
 """
 
 from collections.abc import Callable, Sequence
@@ -126,12 +127,24 @@ def tau_of(x: Array, y: Array) -> float:
 
 
 class Evidence:
-    """The model fitted to trained networks, if any. `reference` holds the figures of all considered, for ranks."""
+    """The model fitted to trained networks, if any. `reference` holds the figures of all considered, for ranks.
 
-    def __init__(self, names: Sequence[str], looks: Looks, losses: Sequence[float], reference: Array) -> None:
+    `trusts_search` says whether a search was long enough to be believed whatever the trained networks say.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        looks: Looks,
+        losses: Sequence[float],
+        reference: Array,
+        trusts_search: bool = True,
+    ) -> None:
         self.names, self._looks, self._losses, self._reference = tuple(names), looks, list(losses), reference
+        self._trusts_search = trusts_search
         self._x, self._y = self._scores(looks.figures), normal_scores([-loss for loss in losses])
-        trust = np.array([_TRUST.get(name, 0.0) for name in self.names])
+        trusted = _TRUST if trusts_search or not losses else {}
+        trust = np.array([trusted.get(name, 0.0) for name in self.names])
         self.weights = earn_weights(self._x, self._y, trust)
         residuals = self._y - self._x @ self.weights
         self.process = None if trust.any() or not losses else StructureProcess(looks.shapes, residuals)
@@ -155,7 +168,10 @@ class Evidence:
             lambda train: Evidence((), without.part(train), self._part(train), without.figures), without
         )
         together = _left_out(
-            lambda train: Evidence(self.names, self._looks.part(train), self._part(train), self._reference), self._looks
+            lambda train: Evidence(
+                self.names, self._looks.part(train), self._part(train), self._reference, self._trusts_search
+            ),
+            self._looks,
         )
         return [*rows, _standing(STRUCTURE, structure, self._y, share), _standing(TOGETHER, together, self._y, None)]
 

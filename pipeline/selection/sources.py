@@ -34,11 +34,17 @@ class Measure(NamedTuple):
 class Sources:
     """Figures of networks, more is meant to be better; each network is looked at once.
 
-    Choices without an effect are left out first: they are not there for any image.
+    Choices without an effect are left out first: they are not there for any image. `trusts_search` says whether the
+    search behind some of them was long enough to be believed unseen.
     """
 
-    def __init__(self, measures: Sequence[Measure], watch: Callable[[], object] = lambda: None) -> None:
-        self._measures, self._watch = tuple(measures), watch
+    def __init__(
+        self,
+        measures: Sequence[Measure],
+        watch: Callable[[], object] = lambda: None,
+        trusts_search: bool = True,
+    ) -> None:
+        self._measures, self._watch, self.trusts_search = tuple(measures), watch, trusts_search
         self._known: dict[str, list[float]] = {}
 
     @property
@@ -65,7 +71,7 @@ class Sources:
     def without(self, idle: Collection[str]) -> "Sources":
         """The same columns, without the work for measures all of whose figures are idle: those are 0 then."""
         kept = [m if set(m.names) - set(idle) else m._replace(of=_nothing(len(m.names))) for m in self._measures]
-        return Sources(kept, self._watch)
+        return Sources(kept, self._watch, self.trusts_search)
 
 
 def _nothing(count: int) -> Callable[[Genotype], Sequence[float]]:

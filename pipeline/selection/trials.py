@@ -148,7 +148,7 @@ def _fit(names: Sequence[str], sources: Sources, ledger: Ledger, reference: Arra
             f"all {len(ledger.losses)} short trainings diverged; lower [search] batch_size or check the images with "
             "`pipeline check`, or set [discretize] evidence_minutes = 0"
         )
-    return Evidence(names, sources.look(ledger.trained), ledger.losses, reference)
+    return Evidence(names, sources.look(ledger.trained), ledger.losses, reference, sources.trusts_search)
 
 
 def _next_ones(evidence: Evidence, pool: Pool, sources: Sources, ledger: Ledger, count: int) -> list[Genotype]:

@@ -33,9 +33,9 @@ def conclude(evidence: Evidence, sources: Sources, pool: Pool, exploration: Expl
     """The verdict; where short trainings and the sources are at odds, a sentence says so."""
     standings = evidence.standings()
     if standings and standings[-1].tau <= 0:
+        decides = "what the search has judged decides" if sources.trusts_search else "the choice may be one by chance"
         say(
-            f"the short trainings agree with nothing that is known without them (τ {standings[-1].tau:+.2f}); what the "
-            "search has judged decides"
+            f"the short trainings agree with nothing that is known without them (τ {standings[-1].tau:+.2f}); {decides}"
         )
     idle = [name for name, weight in zip(evidence.names, evidence.weights, strict=True) if not weight]
     heard = sources.without(idle)

@@ -11,8 +11,9 @@ from pipeline.artifacts.judged_networks import JudgedNetworks
 from pipeline.budget.limits import Limit
 from pipeline.console import say
 from pipeline.resumable.checkpoint import hash_of
+from pipeline.resumable.history import read_history
 from pipeline.search.engine import Search
-from pipeline.search.guards import describe_short_search
+from pipeline.search.guards import describe_short_search, steps_per_operation
 from pipeline.search.loop import SearchFiles, run_search
 from pipeline.search.objective import Constraint
 from pipeline.search.pace import affordable_epochs
@@ -23,21 +24,26 @@ from pipeline.space.extremes import costliest_genotype
 from pipeline.space.score import relative_prices
 from pipeline.space.spaces import space_named
 from pipeline.stages.context import Context
-from pipeline.stages.judgement import Findings
+from pipeline.stages.judgement import Findings, wants_evidence
 from pipeline.whole_files import read_json, write_json
 
 
-def search_freely(context: Context) -> Findings:
-    """What a search of [discretize] rank_minutes finds; it goes on where it was stopped, and is made once."""
+def search_freely(context: Context) -> Findings | None:
+    """What a search of [discretize] rank_minutes finds; it goes on where it was stopped, and is made once.
+
+    None where so short a one would be worse than none, and short trainings can have its minutes.
+    """
     identity = _identity(context)
     folder = context.run.root / "rank" / f"search-{identity[:12]}"
     alphas, judged = folder / "alphas.safetensors", folder / "judged.safetensors"
     if not alphas.is_file():
-        say("this run has not searched yet, so a search without a budget comes first (`pipeline search` makes another)")
         search = _make_search(context, _settings(context).model_copy(update={"epochs": _plan(context, folder)}))
         doubt = describe_short_search(search.steps_per_operation)
+        if doubt and wants_evidence(context):
+            say(f"its minutes go to short trainings, for it would be {doubt}; more --search-minutes would do")
+            return None
         if doubt:
-            say(f"{doubt}; give it more --search-minutes")
+            say(doubt)
         checkpoints, constraint = folder / "checkpoint", search.constraint
         files = SearchFiles(checkpoints, folder / "history.jsonl", folder / "tensorboard")
         found = run_search(search, files, identity, context.config.search.checkpoint_s)
@@ -45,7 +51,8 @@ def search_freely(context: Context) -> Findings:
         tensors = (tuple(found.alphas), constraint.prices, tuple(found.unpenalized))
         Alphas(constraint.space, constraint.scale, *tensors).write(alphas)  # last: it says that all is there
         shutil.rmtree(checkpoints, ignore_errors=True)
-    return Findings(Alphas.read(alphas), JudgedNetworks.read(judged))
+    steps = steps_per_operation(read_history(folder / "history.jsonl"))
+    return Findings(Alphas.read(alphas), JudgedNetworks.read(judged), steps)
 
 
 def _plan(context: Context, folder: Path) -> int:
@@ -53,7 +60,10 @@ def _plan(context: Context, folder: Path) -> int:
     path = folder / "plan.json"
     if not path.is_file():
         minutes = context.config.discretize.rank_minutes
-        say(f"timing a few steps, to plan {minutes:g} minutes …")
+        say(
+            f"this run has not searched yet: a search without a budget comes first, {minutes:g} minutes of computing "
+            "([discretize] rank_minutes); timing a few steps of it …"
+        )
         epochs = affordable_epochs(lambda config: _make_search(context, config), _settings(context), minutes)
         write_json(path, {"epochs": epochs})
     return int(read_json(path)["epochs"])

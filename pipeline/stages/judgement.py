@@ -11,11 +11,13 @@ import torch
 from pipeline.artifacts.alphas import Alphas
 from pipeline.artifacts.judged_networks import JudgedNetworks
 from pipeline.budget.integer_programme import Scores
+from pipeline.console import say
 from pipeline.data import ImageData
 from pipeline.errors import UserError
 from pipeline.resumable.checkpoint import hash_of
-from pipeline.resumable.history import Entry
+from pipeline.resumable.history import Entry, read_history
 from pipeline.resumable.ranks import assist, joined
+from pipeline.search.guards import describe_short_search, steps_per_operation
 from pipeline.selection.evidence import Evidence
 from pipeline.selection.judged import measure_judged
 from pipeline.selection.pool import Pool
@@ -30,10 +32,18 @@ _MOST_TRIALS = 200
 
 
 class Findings(NamedTuple):
-    """What a search has found: alpha, and the networks that it judged, if it kept them."""
+    """What a search has found: alpha, and the networks that it judged, if it kept them.
+
+    `steps_per_operation` tells whether it was long enough to be trusted; unknown of one by an earlier version.
+    """
 
     alphas: Alphas
     judged: JudgedNetworks | None = None
+    steps_per_operation: int | None = None
+
+    @property
+    def is_short(self) -> bool:
+        return self.steps_per_operation is not None and bool(describe_short_search(self.steps_per_operation))
 
 
 def findings_of(context: Context) -> Findings:
@@ -44,7 +54,8 @@ def findings_of(context: Context) -> Findings:
             f"{context.run.alphas} is of the space {found.space.name!r}, but [target] space = {wanted!r}; "
             "run `pipeline search` again"
         )
-    return Findings(found, context.read(JudgedNetworks) if context.run.judged.is_file() else None)
+    judged = context.read(JudgedNetworks) if context.run.judged.is_file() else None
+    return Findings(found, judged, steps_per_operation(read_history(context.run.history("search"))))
 
 
 def alpha_scores(found: Alphas) -> Scores:
@@ -60,7 +71,9 @@ def make_sources(context: Context, found: Findings | None) -> Sources:
         images = next(make_material(context).training()).images[:_IMAGES]
         small, seed = trial_skeleton(context.search_skeleton), context.config.compute.seed
         measures += [measure_size(context.target_skeleton), measure_zero_cost(small, images, seed)]
-    return Sources(measures)
+    if found is not None and found.is_short and wants_evidence(context):
+        say("the search was a short one: what it found must earn its weight on short trainings, like all else")
+    return Sources(measures, trusts_search=found is None or not found.is_short)
 
 
 def _measures_of(found: Findings) -> list[Measure]:
@@ -81,16 +94,17 @@ def wants_evidence(context: Context) -> bool:
     return context.config.discretize.evidence_minutes > 0
 
 
-def judge(context: Context, pool: Pool, sources: Sources, ledger_path: Path) -> Evidence:
+def judge(context: Context, pool: Pool, sources: Sources, ledger_path: Path, more_minutes: float = 0.0) -> Evidence:
     """Evidence of as many short trainings as [discretize] evidence_minutes allow; of 0, the search is believed."""
     if not wants_evidence(context):
         return Evidence(sources.names, sources.look([]), [], sources.look(pool.networks).figures)
     settings, material = context.config.discretize, make_material(context)
+    minutes = settings.evidence_minutes + more_minutes
     identity = hash_of(
         {
             "skeleton": str(trial_skeleton(context.search_skeleton)),
             "steps": settings.evidence_steps,
-            "minutes": settings.evidence_minutes,
+            "minutes": minutes,
             "data": context.data.data_hash,
             "batch_size": material.batch_size,
             "augment": material.augment,
@@ -100,7 +114,7 @@ def judge(context: Context, pool: Pool, sources: Sources, ledger_path: Path) -> 
     )
     ledger = Ledger(ledger_path, identity, _short_training(context, context.device))
     try:
-        budget = TrainingBudget(settings.evidence_minutes, _MOST_TRIALS)
+        budget = TrainingBudget(minutes, _MOST_TRIALS)
         return gather_evidence(pool, sources, ledger, budget, guessing_loss(context.data))
     finally:
         ledger.close()

@@ -36,9 +36,10 @@ def rank(context: Context, path: Path) -> dict[str, Any]:
     lines = read_genotypes(path, context.config.target.space)
     pool = Pool(space_named(context.config.target.space), tuple(line.genotype for line in lines))
     with context.run.locked():
-        sources = make_sources(context, _findings(context))
+        found = _findings(context)
+        sources, spare = make_sources(context, found), context.config.discretize.rank_minutes if found is None else 0.0
         digest = hashlib.sha256(json.dumps([one.genotype.record() for one in lines]).encode()).hexdigest()[:12]
-        evidence = judge(context, pool, sources, context.run.root / "rank" / f"{digest}.jsonl")
+        evidence = judge(context, pool, sources, context.run.root / "rank" / f"{digest}.jsonl", spare)
     if not evidence.weights.any() and evidence.process is None:
         raise PromiseBroken("there is nothing to rank by: raise [discretize] evidence_steps, or run `pipeline search`")
     standings = evidence.standings()

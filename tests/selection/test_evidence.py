@@ -133,10 +133,22 @@ def test_the_search_is_heard_although_short_trainings_contradict_it_and_structur
     assert unsearched.weights[0] == 0.0 and unsearched.process.kernel.smooth > 0
 
 
-def test_without_short_trainings_the_search_is_believed() -> None:
+def test_a_short_search_earns_its_weight_like_all_else() -> None:
+    rng = np.random.default_rng(9)
+    looks = looks_of(rng.normal(size=(40, 2)))
+    wrong, right = ("alpha", "naswot"), ("naswot", "alpha")
+    losses = (looks.figures[:, 0] - looks.figures[:, 1]).tolist()  # against the first, with the second
+    for names in (wrong, right):
+        weights = Evidence(names, looks, losses, looks.figures, trusts_search=False).weights
+        assert weights[0] == 0.0 and weights[1] > 0.3
+    assert Evidence(wrong, looks, losses, looks.figures).weights[0] == 0.5
+
+
+@pytest.mark.parametrize("trusts_search", [True, False])
+def test_without_short_trainings_the_search_is_believed(trusts_search: bool) -> None:
     figures = np.random.default_rng(9).normal(size=(40, 2))
     looks = looks_of(figures)
-    untrained = Evidence(("alpha", "supernet"), looks.part([]), [], figures)
+    untrained = Evidence(("alpha", "supernet"), looks.part([]), [], figures, trusts_search)
     found = untrained.predict(looks)
     np.testing.assert_allclose(
         found.mean, 0.5 * (heard_scores(figures[:, 0]) + heard_scores(figures[:, 1])), atol=1e-12

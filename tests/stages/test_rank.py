@@ -12,9 +12,15 @@ from pipeline.config_file import make_config
 from pipeline.errors import PromiseBroken, UserError
 from pipeline.rundir import RunDir
 from pipeline.search.engine import Search
+from pipeline.selection.evidence import Evidence
+from pipeline.selection.pool import Pool
+from pipeline.selection.sources import Sources
+from pipeline.selection.trials import Ledger, TrainingBudget
 from pipeline.space.sampling import random_genotype
 from pipeline.stages.context import Context
+from pipeline.stages.judgement import findings_of, make_sources
 from pipeline.stages.rank import rank, read_genotypes
+from pipeline.whole_files import write_text
 from tests.selection.test_judged import judge
 from tests.stages.test_discretize import make_context as make_searched
 
@@ -112,6 +118,33 @@ def test_a_search_without_a_budget_goes_on_as_it_was_planned(tmp_path: Path, mon
             rank(make_context(tmp_path / "killed", **FREE), write_lines(tmp_path))
     monkeypatch.setattr("pipeline.stages.free_search.affordable_epochs", lambda *_: pytest.fail("planned before"))
     assert rank(make_context(tmp_path / "killed", **FREE), write_lines(tmp_path)) == expected
+
+
+def test_minutes_that_allow_a_short_search_only_go_to_short_trainings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    budgets = list[TrainingBudget]()
+
+    def gather(pool: Pool, sources: Sources, ledger: Ledger, budget: TrainingBudget, guessing_loss: float) -> Evidence:
+        budgets.append(budget)
+        raise PromiseBroken("enough")
+
+    monkeypatch.setattr("pipeline.stages.free_search.affordable_epochs", lambda *_: 2)
+    monkeypatch.setattr("pipeline.stages.judgement.gather_evidence", gather)
+    few = {"data": FREE["data"], "discretize": {"evidence_minutes": 2.0, "rank_minutes": 7.0}}
+    with pytest.raises(PromiseBroken, match="enough"):
+        rank(make_context(tmp_path, **few), write_lines(tmp_path))
+    assert budgets[0].minutes == 9.0
+    assert "its minutes go to short trainings" in " ".join(capsys.readouterr().err.split())
+    assert not list((tmp_path / "runs" / "test" / "rank").glob("search-*/*.safetensors"))
+
+
+@pytest.mark.parametrize(("steps", "trusts"), [(1999, False), (2000, True), (None, True)])
+def test_what_a_short_search_found_is_not_trusted(tmp_path: Path, steps: int | None, trusts: bool) -> None:
+    searched = make_searched(tmp_path)
+    entry = {"step": 0} if steps is None else {"step": 0, "steps_per_operation": steps}
+    write_text(searched.run.history("search"), json.dumps(entry) + "\n")
+    assert make_sources(searched, findings_of(searched)).trusts_search == trusts
 
 
 def test_trainings_that_learn_nothing_rank_nothing(tmp_path: Path) -> None:

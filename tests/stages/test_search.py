@@ -8,14 +8,14 @@ from pipeline.space.costs import Costs
 from pipeline.stages.search import _warn_of_short_search, describe_binding
 
 
-@pytest.mark.parametrize(("steps", "warns"), [(37, True), (999, True), (1000, False)])
+@pytest.mark.parametrize(("steps", "warns"), [(37, True), (1999, True), (2000, False)])
 def test_a_search_that_hardly_trains_its_operations_says_so(
     steps: int, warns: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _warn_of_short_search(steps, epochs=40)
     said = " ".join(capsys.readouterr().err.split())
     assert (f"each operation takes part in about {steps:,} weight steps" in said) == warns
-    assert ("[search] epochs = 1,082 is the least (1,000 weight steps), more is better" in said) == (steps == 37)
+    assert ("[search] epochs = 2,163 is the least (2,000 weight steps), more is better" in said) == (steps == 37)
 
 
 def test_a_finished_search_says_whether_its_budget_bound() -> None:

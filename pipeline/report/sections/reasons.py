@@ -84,9 +84,10 @@ def _evidence(contents: Contents, selection: Selection) -> list[Child]:
     short = counted(trials, "short training") if trials else "short trainings"
     words = (
         f"How well each source of judgement ranked {short} on this data (Kendall's τ: 0 is chance, 1 perfect). "
-        "The search's own two, alpha and supernet (the networks it judged), keep half a weight each whatever they did; "
-        "others (zero-cost proxies such as synflow and naswot, multiply-adds, structure) have what they earned, fitted "
-        "together: of two that say the same one may have all, so weights need not follow the single τ."
+        "The search's own two, alpha and supernet (the networks it judged), keep half a weight each whatever they did, "
+        "unless the search was short; others (zero-cost proxies such as synflow and naswot, multiply-adds, structure) "
+        "have what they earned, fitted together: of two that say the same one may have all, so weights need not follow "
+        "the single τ."
     )
     return [
         tag("h3", "Evidence"),
