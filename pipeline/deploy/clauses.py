@@ -8,10 +8,11 @@ import onnx
 import torch
 
 from pipeline.artifacts.labels import Labels
-from pipeline.deploy.contract import Clause, Export, Finding
+from pipeline.deploy.contract import Clause, Export, Finding, Limits
 from pipeline.deploy.deployed import reference_logits
 from pipeline.deploy.evaluation import Session, largest_difference
 from pipeline.deploy.graph import Array, count_graph_macs, float_initializers, has_side_data, read_metadata, traces
+from pipeline.latency.budget_rule import Measured
 from pipeline.onnx_file import BATCH, INPUT, IR_VERSION, OPSET, OUTPUT
 from pipeline.space.plan import count_macs, count_params
 
@@ -185,7 +186,22 @@ def _check_latency(export: Export) -> Finding:
         figures,
         "other work may have slowed it: run the same command again while the machine is quiet, or let `pipeline "
         f"discretize --budget-ms {_SPARING * tightest_ms:.3g}` choose a network that leaves more of the budget",
+        _describe_latency(measured, limits),
     )
+
+
+def _describe_latency(measured: Measured, limits: Limits) -> str:
+    """Every percentile that is promised beside its budget, and the noise."""
+    found = []
+    for budget_ms, percentile in limits.budgets:
+        low, high = measured.interval_ms(percentile)
+        near = ", within the noise of it" if measured.is_within_noise_of(budget_ms, percentile) else ""
+        found.append(
+            f"p{percentile} is {measured.at(percentile):.4g} ms (95 % between {low:.4g} and {high:.4g}) for a budget "
+            f"of {budget_ms:g} ms{near}"
+        )
+    noise = f"the noise floor is {measured.noise_at(*limits.percentiles):.1%} (at most {limits.max_noise_floor:.0%})"
+    return "; ".join([*found, noise])
 
 
 CLAUSES: tuple[Clause, ...] = (

@@ -93,6 +93,8 @@ class Finding(NamedTuple):
     figures: Mapping[str, Any]
     advice: str = ""
     """What to do where it does not hold."""
+    words: str = ""
+    """The figures as a sentence, where there are so many that nobody reads them."""
 
 
 class Clause(NamedTuple):
@@ -143,9 +145,10 @@ def _judge(export: Export, clauses: tuple[Clause, ...]) -> Iterator[Verdict]:
 
 
 def _describe(verdict: Verdict) -> str:
-    figures = ", ".join(f"{name} {_show(value)}" for name, value in verdict.finding.figures.items())
-    advice = f"; {verdict.finding.advice}" if verdict.finding.advice else ""
-    return f"{verdict.clause.name} ({verdict.clause.promise}): {figures}{advice}"
+    finding = verdict.finding
+    figures = ", ".join(f"{name} {_show(value)}" for name, value in finding.figures.items())
+    advice = f"; {finding.advice}" if finding.advice else ""
+    return f"{verdict.clause.name} ({verdict.clause.promise}): {finding.words or figures}{advice}"
 
 
 def _show(value: object) -> str:

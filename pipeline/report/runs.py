@@ -18,6 +18,7 @@ from pipeline.console import print_result, say, show
 from pipeline.errors import UserError
 from pipeline.report.contents import trained_for
 from pipeline.rundir import RunDir, budget_folders, run_names
+from pipeline.whole_files import read_json
 
 _HEADINGS = ("run", "space", "budget", "state", "accuracy", "measured")
 
@@ -78,9 +79,9 @@ def _other_budgets(run: RunDir, own_ms: float, read: Callable[[type[Any], Path],
 
 
 def _settings(run: RunDir) -> dict[str, Any]:
-    """What the run was asked, as far as it was recorded."""
+    """What the run was asked, as far as it was recorded; by flags of its last command too, which may be under way."""
     try:
-        target = read_config(run.config).target
+        target = read_config(run.config, read_json(run.flags) if run.flags.is_file() else {}).target
     except UserError:
         return {"space": None, "budget_ms": None}
     return {"space": target.space, "budget_ms": target.budget_ms}

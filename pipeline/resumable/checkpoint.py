@@ -27,6 +27,10 @@ _NAME = re.compile(r"(\d{6,})-step-(\d+)-([0-9a-f]{16})\.pt")
 _KEPT = 2
 
 
+class OtherConfigurationError(UserError):
+    """What was saved belongs to other settings than those of now."""
+
+
 class Saved(NamedTuple):
     """A state and the step it was saved after."""
 
@@ -68,7 +72,7 @@ class Checkpoints:
             if record is None:
                 say(f"the checkpoint {file.path} is damaged; the one before it, if any, is used")
             elif record["config"] != self.config_hash:
-                raise UserError(
+                raise OtherConfigurationError(
                     f"the checkpoint {file.path} was saved under another configuration; restore that one to go on, "
                     "use another --run, or run the stage with --force to start anew"
                 )

@@ -2,10 +2,11 @@
 
 import importlib
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import ModuleType
+from typing import Any
 
 from pipeline.artifacts.artifact import Artifact
 from pipeline.artifacts.certificate import Certificate
@@ -17,13 +18,14 @@ from pipeline.config import Config
 from pipeline.config_file import render_config
 from pipeline.console import is_follower, launched_processes, say
 from pipeline.errors import Interrupted, UserError
+from pipeline.resumable.checkpoint import OtherConfigurationError
 from pipeline.rundir import budget_folders
 from pipeline.runner.artifacts import check_inputs, hash_of, hash_outputs, read_record, require_places
 from pipeline.runner.environment import describe_environment
 from pipeline.runner.explaining import explained
 from pipeline.runner.log import logged
 from pipeline.runner.opening import remember_flags
-from pipeline.runner.redoing import TimeSpent, confirm_redo, drop_finished_state, hash_state, replaced_export, set_aside
+from pipeline.runner.redoing import Sessions, confirm_redo, drop_finished_state, hash_state, replaced_export, set_aside
 from pipeline.stages import STAGES, TRANSFER, Stage, stage_named, stages_of
 from pipeline.stages.context import Context
 from pipeline.stages.teachers import open_teacher
@@ -177,14 +179,29 @@ def _run_locked(context: Context, stage: Stage, work: Work, force: bool = False,
         say(f"this replaces {replaced}")
     checkpoints = context.run.checkpoints(stage.name)
     with logged(context.run), set_aside(checkpoints, force):
-        spent = TimeSpent(checkpoints)
+        sessions = Sessions(checkpoints)
         try:
             work(context)
         except Interrupted:
-            spent.keep()
+            sessions.keep(stage.settings_in(context.config))
             raise
-        _record(context, stage, inputs, spent.seconds, with_images)
+        except OtherConfigurationError as error:
+            raise _named_changes(context, stage, sessions.settings, error) from None
+        _record(context, stage, inputs, sessions.seconds, with_images)
     shutil.rmtree(checkpoints, ignore_errors=True)
+
+
+def _named_changes(
+    context: Context, stage: Stage, before: Mapping[str, Any], error: OtherConfigurationError
+) -> UserError:
+    """The refusal of saved state, with what has changed since it was saved, where that is known."""
+    changes = list(_changed_settings(context, stage, before)) if before else []
+    if not changes:
+        return error
+    return UserError(
+        f"{stage.name} was interrupted under other settings ({'; '.join(changes)}): undo the change to go on with what "
+        "is saved, use another --run, or give up what is saved with --force"
+    )
 
 
 def _record(context: Context, stage: Stage, inputs: dict[str, str], seconds: float, with_images: bool) -> None:
@@ -221,17 +238,17 @@ def changes_since(context: Context, stage: Stage) -> Iterator[str]:
             yield "not done yet"
         return
     record = read_record(context, stage)
-    changes = [*_changed_settings(context, stage, record), *_changed_files(context, stage, record)]
+    changes = [*_changed_settings(context, stage, record.settings), *_changed_files(context, stage, record)]
     if changes and record.seconds:
         changes[-1] += f" (took {timedelta(seconds=round(record.seconds))} last time)"
     yield from changes
 
 
-def _changed_settings(context: Context, stage: Stage, record: StageRecord) -> Iterator[str]:
+def _changed_settings(context: Context, stage: Stage, recorded: Mapping[str, Any]) -> Iterator[str]:
     for name, value in stage.settings_in(context.config).items():
         # a record that does not know a setting is older than it, and was made as if it had its default
         section, _, setting = name.partition(".")
-        before = record.settings.get(name, getattr(getattr(Config(), section), setting))
+        before = recorded.get(name, getattr(getattr(Config(), section), setting))
         if before != value:
             yield f"{name} changed from {before!r} to {value!r}"
 

@@ -2,10 +2,11 @@
 
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from pipeline.artifacts.alphas import Alphas
 from pipeline.artifacts.certificate import Certificate
@@ -107,31 +108,41 @@ def drop_finished_state(context: Context, stage: Stage) -> None:
             shutil.rmtree(checkpoints, ignore_errors=True)
 
 
-class TimeSpent:
-    """The seconds that a stage has taken, those of its interrupted sessions included, which lie beside their state."""
+class Sessions:
+    """What the interrupted sessions of a stage left beside their state: the seconds they took, and their settings."""
 
     def __init__(self, checkpoints: Path) -> None:
         self._checkpoints, self._start = checkpoints, time.monotonic()
-        self._before_s = self._read()
+        record = self._read()
+        self._before_s = _number(record.get("seconds"))
+        self.settings: Mapping[str, Any] = _mapping(record.get("settings"))
 
     @property
     def seconds(self) -> float:
         return self._before_s + time.monotonic() - self._start
 
-    def keep(self) -> None:
+    def keep(self, settings: Mapping[str, Any]) -> None:
         """For the session that goes on, if anything was saved for it."""
         if any(self._checkpoints.rglob("*.*")):
-            write_json(self._path, {"seconds": round(self.seconds, 1)})
+            write_json(self._path, {"seconds": round(self.seconds, 1), "settings": settings})
 
     @property
     def _path(self) -> Path:
         return self._checkpoints / "took.json"
 
-    def _read(self) -> float:
+    def _read(self) -> Mapping[str, Any]:
         try:
-            return float(read_json(self._path)["seconds"]) if self._path.is_file() else 0.0
-        except (UserError, KeyError, TypeError, ValueError):
-            return 0.0  # a figure for people, which no work may fail for
+            return _mapping(read_json(self._path)) if self._path.is_file() else {}
+        except UserError:
+            return {}  # figures for people, which no work may fail for
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
 
 
 @contextmanager

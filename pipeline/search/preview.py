@@ -27,7 +27,8 @@ _GROWTHS = (4, 2)  # from one batch to the next: the first that memory allows
 # of computing for all timing together, whatever else the machine does, and beyond what was taken before it
 _PATIENCE_S, _MOST_BYTES = 12.0, 1_000_000_000
 _SHORT_S = 600.0  # a search that nobody wants shorter
-_BUSY = 2.0
+_BUSY = 1.5
+_WORTH_NAMING = 0.1  # of the time, that a setting must save
 
 
 class Timed(NamedTuple):
@@ -96,8 +97,7 @@ class Preview:
             f"images: {self.training_images:,} for the weights, {self.validation_images:,} for the architecture",
             f"steps: {self.steps:,} on the weights, {self.steps_per_operation:,} of them with any one operation, and "
             f"{self.architecture_steps:,} on the architecture",
-            f"time: about {_span(self.eta_s)} on this machine{self._how()}{self._others()}; "
-            f"memory: about {self.memory_bytes / 1e9:.1f} GB",
+            f"time: about {self._times()}{self._how()}; memory: about {self.memory_bytes / 1e9:.1f} GB",
         ]
         shorter = "; ".join(self._shorter(config, skeleton)) if self.eta_s >= _SHORT_S else ""
         return [*found, f"shorter: {shorter}"] if shorter else found
@@ -108,10 +108,12 @@ class Preview:
         batches = " and ".join(str(timed.batch) for timed in self.timed[-2:])
         return f" (scaled from steps of {batches} images to {self.batch_size})"
 
-    def _others(self) -> str:
-        """A machine that others share tells little about a quiet one."""
-        times = f"{self.slowdown:.0f} times as long as on a quiet one, for other programs are at work"
-        return f", {times}" if self.slowdown >= _BUSY else ""
+    def _times(self) -> str:
+        """Where other programs are at work, also what it would take without them: their load comes and goes."""
+        if self.slowdown < _BUSY:
+            return f"{_span(self.eta_s)} on this machine"
+        quiet = _span(self.eta_s / self.slowdown)
+        return f"{quiet} on a quiet machine, {_span(self.eta_s)} beside the other programs that are at work on it now"
 
     def _shorter(self, config: SearchConfig, skeleton: Skeleton) -> Iterator[str]:
         """Settings that shrink the search, each with the time it would take; what is not per image stays."""
@@ -120,12 +122,12 @@ class Preview:
         if epochs:
             yield f"[search] epochs = {epochs} takes about {_span(self.eta_s * epochs / config.epochs)}"
         resolution = nearest_resolution(skeleton, skeleton.resolution // 2)
-        if resolution < skeleton.resolution:
-            saved = 1 - (resolution / skeleton.resolution) ** 2
-            yield f"[search] resolution = {resolution} about {_span(self.eta_s - saved * images_s)}"
-        if channels:
-            saved = 1 - channels / skeleton.channels
-            yield f"[search] channels = {channels} about {_span(self.eta_s - saved * images_s)}"
+        kept = {"resolution": (resolution, (resolution / skeleton.resolution) ** 2)}
+        kept["channels"] = (channels, channels / skeleton.channels)
+        for name, (value, share) in kept.items():
+            saved_s = (1 - share) * images_s
+            if value and saved_s >= _WORTH_NAMING * self.eta_s:
+                yield f"[search] {name} = {value} about {_span(self.eta_s - saved_s)}"
 
 
 def _span(seconds: float) -> str:

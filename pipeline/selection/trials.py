@@ -106,6 +106,7 @@ def gather_evidence(
 
     Where the first half has learned nothing, by the loss of guessing, there are no others, and none counts.
     """
+    say(f"looking at {len(pool.networks)} networks that may do, before any is trained …")
     names, reference = sources.names, sources.look(pool.networks).figures
     with progress_bar() as bar:
         task = bar.add_task("short trainings", total=budget.at_most, note="")

@@ -147,6 +147,17 @@ def test_the_surest_mistakes_are_named_by_file_and_few_classes_have_no_top_5(tmp
     assert six.describe_top5() == f" (top-5 {metrics.test_top5:.2%})"
 
 
+def test_a_search_under_way_is_not_called_made(tmp_path: Path) -> None:
+    run = made_run(tmp_path)
+    for path in (run.genotype, run.certificate, run.selection, run.metrics, run.model_card, run.weights):
+        path.unlink(missing_ok=True)
+    begun = "".join(Parsed(page_of(run)).text)
+    assert "A search has begun and is not done" in begun and "Next: pipeline search" in begun
+    write_text(run.alphas, "found")
+    made = "".join(Parsed(page_of(run)).text)
+    assert "A search was made" in made and "Next: pipeline discretize" in made
+
+
 def test_a_short_search_is_doubted_where_its_choice_is_explained(tmp_path: Path) -> None:
     run = made_run(tmp_path)
     assert "a short search" not in "".join(Parsed(page_of(run)).text)
@@ -247,6 +258,7 @@ def test_an_unfinished_run_gets_a_page_of_what_there_is(tmp_path: Path, kept: in
     run.root.mkdir(parents=True)
     for stage in ("search", "discretize", "retrain")[:kept]:
         shutil.copytree(whole.root / stage, run.root / stage)
+        write_text(run.alphas, "what the search has found")
     if kept == 4:
         shutil.copytree(whole.exports, run.exports)
     page = write_report(run, tmp_path / "pipeline.toml").read_text(encoding="utf-8")

@@ -11,10 +11,12 @@ from pipeline.artifacts.metrics import ConfidenceBin
 from pipeline.report.anatomy import dissect
 from pipeline.report.pictures.latency import draw_costs, draw_predictions, save_picture
 from pipeline.report.pictures.network import draw_cell
-from pipeline.report.pictures.plot import HEIGHT, WIDTH, Plot
+from pipeline.report.pictures.plot import HEIGHT, WIDTH, Plot, operation_colours
 from pipeline.report.pictures.scale import Range
+from pipeline.report.pictures.search import draw_operation_shares
 from pipeline.report.pictures.training import draw_calibration
 from pipeline.space.skeleton import Skeleton
+from pipeline.space.spaces import space_named
 from tests.artifacts.made import made_part_times
 from tests.latency.made import SKELETON, made_table
 from tests.report.made_run import NETWORK
@@ -39,6 +41,16 @@ def test_pictures_of_a_table_are_drawn_for_every_space(tmp_path: Path, skeleton:
     entry = column.skeletons[0]
     assert len(marked(scatter, "circle", "s4")) == len(entry.calibration_networks) + 1, "and one in the legend"
     assert len(marked(scatter, "path", "s5")) == len(entry.validation_networks) + 1
+
+
+def test_an_operation_has_one_colour_in_every_picture() -> None:
+    record = {"space": "nasbench201", "cell": "|avg_pool_3x3~0|+|none~0|avg_pool_3x3~1|+|none~0|none~1|avg_pool_3x3~2|"}
+    shares = draw_operation_shares([{"epoch": n, "genotype": record} for n in range(3)])
+    assert shares is not None
+    drawn = {element.get("class") for element in shares.iter("path")} | {e.get("class") for e in shares.iter("polygon")}
+    colours = operation_colours(space_named("nasbench201"))
+    assert len(set(colours.values())) == 5
+    assert any(colours["avg_pool_3x3"] in (name or "").split() for name in drawn)
 
 
 def test_the_legend_is_below_the_plot_and_its_rows_do_not_run_out_of_it() -> None:

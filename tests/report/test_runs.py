@@ -12,6 +12,7 @@ from pipeline.report.comparison import print_comparison
 from pipeline.report.page import write_report
 from pipeline.report.runs import describe_runs, print_runs
 from pipeline.rundir import RunDir
+from pipeline.whole_files import write_json, write_text
 from tests.artifacts.made import made_card, made_comparison
 from tests.report.made_run import add_budgets, made_run
 
@@ -30,6 +31,14 @@ def test_runs_are_listed_with_their_state_and_figures(tmp_path: Path) -> None:
     assert demo["test_accuracy"] == 0.9 and demo["space"] == "nasbench201" and not demo["running"]
     with run.locked():
         assert describe_runs(tmp_path)[2]["running"]
+
+
+def test_a_run_under_way_is_listed_with_the_budget_of_its_flags(tmp_path: Path) -> None:
+    run = RunDir(tmp_path, "new")
+    write_text(run.config, "[target]\nbudget_ms = 2.0\n")
+    assert describe_runs(tmp_path)[0]["budget_ms"] == 2.0
+    write_json(run.flags, {"target": {"budget_ms": 1.5}})
+    assert describe_runs(tmp_path)[0]["budget_ms"] == 1.5
 
 
 def test_networks_of_other_budgets_are_listed_with_what_became_of_them(

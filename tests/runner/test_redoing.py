@@ -17,6 +17,7 @@ from pipeline.artifacts.stage_record import StageRecord
 from pipeline.errors import Interrupted, PromiseBroken, UserError
 from pipeline.latency.table import table_name
 from pipeline.latency.target import TargetMachine
+from pipeline.resumable.checkpoint import OtherConfigurationError
 from pipeline.rundir import RunDir
 from pipeline.runner import execution
 from pipeline.runner.artifacts import check_inputs
@@ -310,6 +311,25 @@ def test_the_time_of_a_stage_counts_its_interrupted_sessions(
     run_stage(one, FIRST)
     assert StageRecord.read(one.run.record("search")).seconds == 300.0
     assert not one.run.checkpoints("search").exists()
+
+
+def test_saved_state_of_other_settings_is_refused_with_what_has_changed(
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work(context: Context) -> None:
+        if (context.run.checkpoints("search") / "1.pt").is_file():
+            raise OtherConfigurationError("the checkpoint was saved under another configuration")
+        write_text(context.run.checkpoints("search") / "1.pt", "state")
+        raise Interrupted("interrupted")
+
+    monkeypatch.setattr(execution, "_module", lambda _: SimpleNamespace(run=work))
+    with pytest.raises(Interrupted):
+        run_stage(context(tmp_path, epochs=210), FIRST)
+    with pytest.raises(UserError, match=r"\(search.epochs changed from 210 to 105\): undo the change to go on"):
+        run_stage(context(tmp_path, epochs=105), FIRST)
+    (context(tmp_path).run.checkpoints("search") / "took.json").write_text("[]")  # as a kill leaves none
+    with pytest.raises(UserError, match="another configuration"):
+        run_stage(context(tmp_path, epochs=105), FIRST)
 
 
 def test_state_left_after_its_record_goes_with_the_next_command_and_other_state_stays(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pipeline.presets import preset
-from pipeline.search.preview import Meters, Preview, preview_search
+from pipeline.search.preview import Meters, Preview, Timed, preview_search
 from pipeline.search_config import SearchConfig
 from pipeline.space.plan import plan_of
 from pipeline.space.skeleton import Skeleton
@@ -113,6 +113,13 @@ def test_settings_that_would_shrink_it_come_with_their_times() -> None:
     assert "[search] channels = 4 about 0:18:02" in line
 
 
+def test_settings_that_would_save_little_are_not_named() -> None:
+    same = tuple(Timed(batch, weight_s=1.0, architecture_s=0.0, peak_bytes=0) for batch in (2, 8))
+    found = replace(Machine(step_s=0.02, image_s=0.02).preview(), timed=same)  # images cost nothing that was seen
+    (line,) = [line for line in found.lines(preset("folder").search, SKELETON) if line.startswith("shorter: ")]
+    assert "epochs" in line and "resolution" not in line and "channels" not in line
+
+
 @pytest.mark.parametrize(
     ("resolution", "channels", "wanted"), [(28, 6, {"resolution", "channels"}), (8, 2, {"resolution"}), (4, 1, set())]
 )
@@ -132,7 +139,8 @@ def test_a_busy_machine_changes_the_time_and_not_what_it_is_scaled_from() -> Non
         found.append(machine.preview(32))
     assert found[1].timed[-1].batch == 32 and found[1].eta_s == pytest.approx(30 * found[0].eta_s)
     quiet, busy = (one.lines(SearchConfig(), SKELETON)[3] for one in found)
-    assert "other programs" not in quiet and "30 times as long as on a quiet one" in busy
+    assert "other programs" not in quiet and "beside the other programs" in busy
+    assert quiet.split("about ")[1].split(" on ")[0] == busy.split("about ")[1].split(" on a quiet machine")[0]
 
 
 def test_size_of_a_search(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from pipeline.artifacts.latency_table import Column, NetworkTime, SkeletonEntry
 from pipeline.latency.calibration import predict, sum_sites
 from pipeline.report.markup import render_svg
-from pipeline.report.pictures.plot import Plot
+from pipeline.report.pictures.plot import Plot, operation_colours
 from pipeline.report.pictures.scale import Point, Range, range_of
 from pipeline.report.style import PICTURE_STYLE
 from pipeline.space.plan import choice_sites, plan_of
@@ -33,15 +33,15 @@ def draw_costs(column: Column, skeleton: Skeleton) -> Element:
     plot = Plot(
         Range(-0.5, len(places) - 0.5), range_of(times.values(), from_zero=True), "place", "one operation, µs", ()
     )
-    width = 0.85 / len(operations)
+    width, colours = 0.85 / len(operations), operation_colours(space)
     for index, operation in enumerate(operations):
         for number, place in enumerate(places):
             site = Site(operation, *place)
             if site in times:
                 left = number - 0.425 + index * width
                 hint = f"{operation}, {place.label}: {times[site]:.1f} µs"
-                plot.bar(left, left + width, times[site], f"s{index % 10}", hint)
-        plot.name(operation, f"s{index % 10}")
+                plot.bar(left, left + width, times[site], colours[operation], hint)
+        plot.name(operation, colours[operation])
     if len(places) <= 6:
         for number, place in enumerate(places):
             plot.text((number, 0.0), place.short, lift_px=-15)

@@ -7,6 +7,7 @@ from xml.etree.ElementTree import Element
 
 from pipeline.report.markup import tag
 from pipeline.report.pictures.scale import Point, Range, round_ticks, show_tick, thin
+from pipeline.space.cells import Space
 
 WIDTH, HEIGHT = 460, 250
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 12, 10, 40
@@ -147,3 +148,9 @@ def _symbol(x: float, y: float, mark: Mark, colour: str) -> Element:
         "cross": f"M{x - 4:.1f} {y - 4:.1f}l8 8m0 -8l-8 8",
     }
     return tag("path", d=shapes[mark], class_=f"{'line' if mark == 'cross' else 'fill'} {colour}")
+
+
+def operation_colours(space: Space) -> dict[str, str]:
+    """The class of each operation of a space, the same in every picture."""
+    names = dict.fromkeys(operation for kind in space.kinds for operation in kind.operations)
+    return {name: f"s{number % 10}" for number, name in enumerate(names)}

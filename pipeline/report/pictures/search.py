@@ -6,9 +6,9 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from pipeline.errors import UserError
-from pipeline.report.pictures.plot import Plot
+from pipeline.report.pictures.plot import Plot, operation_colours
 from pipeline.report.pictures.scale import Point, range_of, thin
-from pipeline.space.genotype import genotype_from_record
+from pipeline.space.genotype import Genotype, genotype_from_record
 from pipeline.space.spaces import space_named
 
 Entries = Sequence[dict[str, Any]]
@@ -42,27 +42,32 @@ def draw_curves(
 
 def draw_operation_shares(entries: Entries) -> Element | None:
     """The share of each operation in the network that would be selected at the end of each epoch, stacked."""
-    epochs = [(entry["epoch"] + 1, _count_operations(entry)) for entry in entries if _count_operations(entry)]
-    if len(epochs) < 2:
+    found = [(entry["epoch"] + 1, genotype) for entry in entries if (genotype := _selected(entry)) is not None]
+    if len(found) < 2:
         return None
+    space = space_named(found[0][1].space)
+    epochs, colours = [(epoch, _count_operations(one)) for epoch, one in found], operation_colours(space)
     names = sorted({name for _, counts in epochs for name in counts})
     at = {round(x) for x, _ in thin([(float(epoch), 0.0) for epoch, _ in epochs])}
     epochs = [(epoch, counts) for epoch, counts in epochs if epoch in at]
     plot = Plot(range_of([e for e, _ in epochs], margin=0.0), range_of([0.0, 1.0], margin=0.0), "epoch", "share")
     below = dict.fromkeys((epoch for epoch, _ in epochs), 0.0)
-    for number, name in enumerate(names):
+    for name in names:
         above = {epoch: below[epoch] + counts[name] / counts.total() for epoch, counts in epochs}
-        plot.area([*above.items()], [*below.items()], f"s{number % 10}", name)
+        plot.area([*above.items()], [*below.items()], colours[name], name)
         below = above
     return plot.svg("Share of each operation in the selected network, by epoch")
 
 
-def _count_operations(entry: dict[str, Any]) -> Counter[str]:
+def _selected(entry: dict[str, Any]) -> Genotype | None:
     if not isinstance(entry.get("epoch"), int) or not isinstance(entry.get("genotype"), dict):
-        return Counter()
+        return None
     try:
-        genotype = genotype_from_record(entry["genotype"])
+        return genotype_from_record(entry["genotype"])
     except UserError:
-        return Counter()
+        return None
+
+
+def _count_operations(genotype: Genotype) -> Counter[str]:
     kinds = space_named(genotype.space).kinds
     return Counter(kept.operation for kind in kinds for kept in genotype.kept(kind))

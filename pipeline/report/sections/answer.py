@@ -57,7 +57,9 @@ def make_answer(contents: Contents) -> Element:
 
 
 def _unfinished(contents: Contents) -> Element:
-    done = "A search was made" if contents.search.entries else "Nothing was searched"
+    done = "Nothing was searched"
+    if contents.search.entries:
+        done = "A search was made" if _is_searched(contents) else "A search has begun and is not done"
     return tag("p", f"{done}; no network has been chosen and measured yet.", class_="verdict doubt")
 
 
@@ -171,10 +173,14 @@ def _contract(card: ModelCard | None) -> Element | None:
     return folded("The contract, clause by clause", table(("clause", "promise", "verdict"), rows))
 
 
+def _is_searched(contents: Contents) -> bool:
+    return contents.run.alphas.is_file()
+
+
 def _next(contents: Contents) -> Element | None:
     """The command that goes on from here."""
     steps = (
-        (bool(contents.search.entries) or contents.network is not None, "search"),
+        (_is_searched(contents) or contents.network is not None, "search"),
         (contents.network is not None and contents.certificate is not None, "discretize"),
         (contents.metrics is not None, "retrain"),
         (contents.card is not None, "export"),
