@@ -13,18 +13,22 @@ from pipeline.space.cells import CellKind, Gene, Space
 from pipeline.space.genotype import Genotype
 from pipeline.space.spaces import space_named
 
-_SCHEMA, _LOSSES = "schema", "losses"
+_SCHEMA, _LOSSES, _STEPS = "schema", "losses", "steps_per_operation"
 
 
 @dataclass(frozen=True)
 class JudgedNetworks(Typed):
-    """Groups of networks; those of one saw the same images with the same weights. Empty after a mixture's search."""
+    """Groups of networks; those of one saw the same images with the same weights. Empty after a mixture's search.
+
+    `steps_per_operation` are the weight steps that an operation took part in; None in a file of an earlier version.
+    """
 
     name, maker = "judged", "search"
 
     space: Space
     groups: Sequence[Sequence[Genotype]]
     losses: Sequence[Sequence[float]]
+    steps_per_operation: int | None = None
 
     def _content(self) -> bytes:
         """Kept operations as numbers [groups, size, edges], −1 where an edge is left out."""
@@ -33,7 +37,9 @@ class JudgedNetworks(Typed):
             for kind in self.space.kinds
         }
         tensors = {**chosen, _LOSSES: torch.tensor(self.losses, dtype=torch.float32)}
-        return pack(tensors, {_SCHEMA: str(self.version), "space": self.space.name})
+        facts = {_SCHEMA: str(self.version), "space": self.space.name}
+        known = {} if self.steps_per_operation is None else {_STEPS: str(self.steps_per_operation)}
+        return pack(tensors, facts | known)
 
     @classmethod
     def _parse(cls, content: bytes) -> Self:
@@ -41,19 +47,19 @@ class JudgedNetworks(Typed):
         cls._check_version(found.facts.get(_SCHEMA, 1))
         if "space" not in found.facts:
             raise ValueError("it does not say its space")
-        space = space_named(found.facts["space"])
+        space, steps = space_named(found.facts["space"]), int(found.facts[_STEPS]) if _STEPS in found.facts else None
         losses = found.tensors.get(_LOSSES)
         if losses is None or not torch.isfinite(losses).all():
             raise ValueError("its losses are missing or not finite")
         if not losses.numel():
-            return cls(space, [], [])
+            return cls(space, [], [], steps)
         for kind in space.kinds:
             _check(kind, found.tensors, losses)
         groups = [
             [_decode(space, {kind.name: found.tensors[kind.name][g, i] for kind in space.kinds}) for i in range(size)]
             for g, size in enumerate([losses.shape[1]] * losses.shape[0])
         ]
-        return cls(space, groups, losses.tolist())
+        return cls(space, groups, losses.tolist(), steps)
 
 
 def _encode(kind: CellKind, network: Genotype) -> list[int]:

@@ -54,7 +54,7 @@ def _describe_sizes(sizes: list[Size]) -> dict[str, str]:
         return {}
     ordered = sorted(sizes, key=lambda size: (min(size), max(size)))  # of the same short side, by the long one
     named = {"smallest_px": ordered[0], "median_px": ordered[len(ordered) // 2], "largest_px": ordered[-1]}
-    return {name: f"{size.width}×{size.height}" for name, size in named.items()} | {"sizes_by": "their shorter side"}
+    return {name: f"{size.width}×{size.height}" for name, size in named.items()} | {"sizes_by": "shorter-side"}
 
 
 def _class_table(check: DataCheck) -> Table:

@@ -203,7 +203,7 @@ class Search:
     def judged_networks(self) -> JudgedNetworks:
         """What was seen of single networks for every architecture step."""
         groups = [self._judged(number) for number in range(len(self.state.network_losses))]
-        return JudgedNetworks(self.state.supernet.space, groups, self.state.network_losses)
+        return JudgedNetworks(self.state.supernet.space, groups, self.state.network_losses, self.steps_per_operation)
 
     def _trained_network(self) -> list[Genotype]:
         """The network whose turn it is, of an endless row of fair groups: the same whenever it is asked for."""

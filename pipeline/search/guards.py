@@ -1,6 +1,6 @@
 """Guards: what the search looks like from outside at the end of an epoch, and when it has gone wrong."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -20,11 +20,6 @@ _COLLAPSED_SHARE = 0.95
 # of an operation: 800 chose worse than chance on NAS-Bench-201 and 2,700 well; 1,100 ranked DARTS networks of one size
 # the wrong way round (RESULTS.md)
 FEW_STEPS = 2000
-
-
-def steps_per_operation(entries: Sequence[Mapping[str, Any]]) -> int | None:
-    """What the history of a search says of its length; None for one by an earlier version."""
-    return next((entry["steps_per_operation"] for entry in entries if "steps_per_operation" in entry), None)
 
 
 def describe_short_search(steps: int) -> str:

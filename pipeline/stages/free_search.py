@@ -11,9 +11,8 @@ from pipeline.artifacts.judged_networks import JudgedNetworks
 from pipeline.budget.limits import Limit
 from pipeline.console import say
 from pipeline.resumable.checkpoint import hash_of
-from pipeline.resumable.history import read_history
 from pipeline.search.engine import Search
-from pipeline.search.guards import describe_short_search, steps_per_operation
+from pipeline.search.guards import describe_short_search
 from pipeline.search.loop import SearchFiles, run_search
 from pipeline.search.objective import Constraint
 from pipeline.search.pace import affordable_epochs
@@ -51,8 +50,7 @@ def search_freely(context: Context) -> Findings | None:
         tensors = (tuple(found.alphas), constraint.prices, tuple(found.unpenalized))
         Alphas(constraint.space, constraint.scale, *tensors).write(alphas)  # last: it says that all is there
         shutil.rmtree(checkpoints, ignore_errors=True)
-    steps = steps_per_operation(read_history(folder / "history.jsonl"))
-    return Findings(Alphas.read(alphas), JudgedNetworks.read(judged), steps)
+    return Findings(Alphas.read(alphas), JudgedNetworks.read(judged))
 
 
 def _plan(context: Context, folder: Path) -> int:

@@ -15,9 +15,9 @@ from pipeline.console import say
 from pipeline.data import ImageData
 from pipeline.errors import UserError
 from pipeline.resumable.checkpoint import hash_of
-from pipeline.resumable.history import Entry, read_history
+from pipeline.resumable.history import Entry
 from pipeline.resumable.ranks import assist, joined
-from pipeline.search.guards import describe_short_search, steps_per_operation
+from pipeline.search.guards import describe_short_search
 from pipeline.selection.evidence import Evidence
 from pipeline.selection.judged import measure_judged
 from pipeline.selection.pool import Pool
@@ -32,18 +32,16 @@ _MOST_TRIALS = 200
 
 
 class Findings(NamedTuple):
-    """What a search has found: alpha, and the networks that it judged, if it kept them.
-
-    `steps_per_operation` tells whether it was long enough to be trusted; unknown of one by an earlier version.
-    """
+    """What a search has found: alpha, and the networks that it judged, if it kept them."""
 
     alphas: Alphas
     judged: JudgedNetworks | None = None
-    steps_per_operation: int | None = None
 
     @property
     def is_short(self) -> bool:
-        return self.steps_per_operation is not None and bool(describe_short_search(self.steps_per_operation))
+        """Whether it was too short to be trusted; not known of one by an earlier version."""
+        steps = None if self.judged is None else self.judged.steps_per_operation
+        return steps is not None and bool(describe_short_search(steps))
 
 
 def findings_of(context: Context) -> Findings:
@@ -54,8 +52,7 @@ def findings_of(context: Context) -> Findings:
             f"{context.run.alphas} is of the space {found.space.name!r}, but [target] space = {wanted!r}; "
             "run `pipeline search` again"
         )
-    judged = context.read(JudgedNetworks) if context.run.judged.is_file() else None
-    return Findings(found, judged, steps_per_operation(read_history(context.run.history("search"))))
+    return Findings(found, context.read(JudgedNetworks) if context.run.judged.is_file() else None)
 
 
 def alpha_scores(found: Alphas) -> Scores:

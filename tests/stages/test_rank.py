@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ from pipeline.space.sampling import random_genotype
 from pipeline.stages.context import Context
 from pipeline.stages.judgement import findings_of, make_sources
 from pipeline.stages.rank import rank, read_genotypes
-from pipeline.whole_files import write_text
 from tests.selection.test_judged import judge
 from tests.stages.test_discretize import make_context as make_searched
 
@@ -142,8 +142,7 @@ def test_minutes_that_allow_a_short_search_only_go_to_short_trainings(
 @pytest.mark.parametrize(("steps", "trusts"), [(1999, False), (2000, True), (None, True)])
 def test_what_a_short_search_found_is_not_trusted(tmp_path: Path, steps: int | None, trusts: bool) -> None:
     searched = make_searched(tmp_path)
-    entry = {"step": 0} if steps is None else {"step": 0, "steps_per_operation": steps}
-    write_text(searched.run.history("search"), json.dumps(entry) + "\n")
+    searched.write(replace(judge(20, 0.1), steps_per_operation=steps))
     assert make_sources(searched, findings_of(searched)).trusts_search == trusts
 
 

@@ -10,7 +10,7 @@ from pipeline.report.layout import figure, figures, section
 from pipeline.report.markup import tag
 from pipeline.report.pictures.scale import MOST_POINTS
 from pipeline.report.pictures.search import curve, draw_curves, draw_operation_shares
-from pipeline.search.guards import describe_short_search, steps_per_operation
+from pipeline.search.guards import describe_short_search
 
 Entries = Sequence[dict[str, Any]]
 
@@ -108,7 +108,7 @@ def describe_guards(entries: Entries) -> Iterator[str]:
 
 def describe_short(entries: Entries) -> str:
     """The doubt about a search that hardly trained what it judged."""
-    steps = steps_per_operation(entries)
+    steps = next((entry["steps_per_operation"] for entry in entries if "steps_per_operation" in entry), None)
     return describe_short_search(steps) if isinstance(steps, int) else ""
 
 
