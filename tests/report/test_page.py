@@ -168,6 +168,17 @@ def test_a_short_search_is_doubted_where_its_choice_is_explained(tmp_path: Path)
     assert "But it comes of a short search: each operation takes part in about 68 weight steps" in text
 
 
+def test_evidence_that_chance_may_explain_points_to_the_search_only_if_that_is_trusted(tmp_path: Path) -> None:
+    run = made_run(tmp_path)
+    selection = Selection.read(run.selection)
+    weak = selection.evidence[-1].model_copy(update={"low": -0.1})
+    selection.model_copy(update={"evidence": [weak]}).write(run.selection)
+    assert "the search's own two are the surer ground" in "".join(Parsed(page_of(run)).text)
+    history = run.history("search")
+    history.write_text(json.dumps({"step": 0, "steps_per_operation": 68}) + "\n" + history.read_text())
+    assert "the choice may be one by chance" in "".join(Parsed(page_of(run)).text)
+
+
 def test_the_figure_that_decides_stands_beside_the_score(tmp_path: Path) -> None:
     run = made_run(tmp_path)
     selection = Selection.read(run.selection)
