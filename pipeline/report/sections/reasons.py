@@ -75,7 +75,8 @@ def _evidence(contents: Contents, selection: Selection) -> list[Child]:
     ]
     last = selection.evidence[-1]
     found = f"Together they rank networks left out with τ {last.tau:+.2f} (95 % {last.low:+.2f} … {last.high:+.2f})"
-    surer = "the choice may be one by chance" if _doubt(contents) else "the search's own two are the surer ground"
+    is_short = _doubt(contents) is not None
+    surer = "the choice may be one by chance" if is_short else "the search's own two are the surer ground"
     verdict = f"{found}, which chance may explain: {surer}." if last.low <= 0 else f"{found}."
     trials = sum("loss" in entry for entry in contents.trials.entries)
     short = counted(trials, "short training") if trials else "short trainings"
