@@ -10,6 +10,7 @@ from pipeline.artifacts.alphas import Alphas
 from pipeline.artifacts.judged_networks import JudgedNetworks
 from pipeline.budget.limits import Limit
 from pipeline.console import say
+from pipeline.errors import UserError
 from pipeline.resumable.checkpoint import hash_of
 from pipeline.search.engine import Search
 from pipeline.search.guards import describe_short_search
@@ -64,7 +65,11 @@ def _plan(context: Context, folder: Path) -> int:
         )
         epochs = affordable_epochs(lambda config: _make_search(context, config), _settings(context), minutes)
         write_json(path, {"epochs": epochs})
-    return int(read_json(path)["epochs"])
+    record = read_json(path)
+    planned = record.get("epochs") if isinstance(record, dict) else None
+    if not isinstance(planned, int) or planned < 1:
+        raise UserError(f"{path} is damaged: it does not say how many epochs there are; delete it")
+    return planned
 
 
 def _settings(context: Context) -> SearchConfig:

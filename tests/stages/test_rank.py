@@ -120,6 +120,18 @@ def test_a_search_without_a_budget_goes_on_as_it_was_planned(tmp_path: Path, mon
     assert rank(make_context(tmp_path / "killed", **FREE), write_lines(tmp_path)) == expected
 
 
+@pytest.mark.parametrize("content", ["[]", "{}", '{"epochs": "many"}', '{"epochs": 0}'])
+def test_a_damaged_plan_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str) -> None:
+    monkeypatch.setattr("pipeline.stages.free_search.affordable_epochs", lambda *_: 2)
+    monkeypatch.setattr("pipeline.stages.free_search._make_search", lambda *_: pytest.fail("no search to plan for"))
+    with pytest.raises(pytest.fail.Exception):
+        rank(make_context(tmp_path, **FREE), write_lines(tmp_path))
+    (plan,) = (tmp_path / "runs" / "test" / "rank").glob("search-*/plan.json")
+    plan.write_text(content)
+    with pytest.raises(UserError, match=r"plan.json is damaged"):
+        rank(make_context(tmp_path, **FREE), write_lines(tmp_path))
+
+
 def test_minutes_that_allow_a_short_search_only_go_to_short_trainings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
