@@ -3,6 +3,7 @@
 import importlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import ModuleType
@@ -24,7 +25,7 @@ from pipeline.runner.artifacts import check_inputs, hash_of, hash_outputs, read_
 from pipeline.runner.environment import describe_environment
 from pipeline.runner.explaining import explained
 from pipeline.runner.log import logged
-from pipeline.runner.opening import remember_flags
+from pipeline.runner.opening import flags_of_first_attempt, remember_flags
 from pipeline.runner.redoing import Sessions, confirm_redo, drop_finished_state, hash_state, replaced_export, set_aside
 from pipeline.stages import STAGES, TRANSFER, Stage, stage_named, stages_of
 from pipeline.stages.context import Context
@@ -145,12 +146,9 @@ def _bring_up_to_date(
         say(f"▶ {stage.name}: {'; '.join(changes)}")
         if ask_about:
             confirm_redo(context, ask_about, changes)
-        try:
+        is_first_attempt = not context.run.record(stage.name).is_file()
+        with flags_of_first_attempt(context) if is_first_attempt else nullcontext():
             _run_locked(context, stage, _module(stage).run, force, with_images)
-        except Interrupted:
-            if not context.run.record(stage.name).is_file():  # what it has saved goes on with the same settings only
-                remember_flags(context)
-            raise
         remember_flags(context, stage)
     else:
         again = f"`pipeline {context.run.call(stage.command)} --force` runs it again"

@@ -1,5 +1,7 @@
 """Opening a run: pipeline.toml, the flags given to this run before, and the flags given now."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,12 +10,12 @@ from pipeline.artifacts.certificate import Certificate
 from pipeline.config import Config
 from pipeline.config_file import Overrides, read_config
 from pipeline.console import say
-from pipeline.errors import UserError
+from pipeline.errors import Interrupted, UserError
 from pipeline.rundir import RunDir, budget_folders, budget_name, refuse_misspelt
 from pipeline.space.spaces import space_named
 from pipeline.stages import Stage
 from pipeline.stages.context import Context
-from pipeline.whole_files import read_json, write_json
+from pipeline.whole_files import read_json, write_json, writing
 
 
 def open_run(config_path: Path, name: str, flags: Overrides, budget_ms: float | None = None) -> Context:
@@ -82,6 +84,34 @@ def remember_flags(context: Context, stage: Stage | None = None) -> None:
     ]
     if new and (stage is None or any(stage.depends_on(*one) for one in new)):
         write_json(context.run.flags, context.flags)
+
+
+@contextmanager
+def flags_of_first_attempt(context: Context) -> Iterator[None]:
+    """Keep the flags from here on, so that a kill leaves them beside what was saved, which goes on with them alone.
+
+    An interrupt leaves them as well. Any other end takes them back: a refusal changes nothing, and what is kept of a
+    success is for `remember_flags` to say.
+    """
+    path = context.run.flags
+    before = path.read_bytes() if path.is_file() else None
+    remember_flags(context)
+    try:
+        yield
+    except Interrupted:
+        raise
+    except BaseException:
+        _restore(path, before)
+        raise
+    _restore(path, before)
+
+
+def _restore(path: Path, content: bytes | None) -> None:
+    if content is None:
+        path.unlink(missing_ok=True)
+    elif not path.is_file() or path.read_bytes() != content:
+        with writing(path) as part:
+            part.write_bytes(content)
 
 
 def _earlier_flags(run: RunDir) -> dict[str, dict[str, Any]]:

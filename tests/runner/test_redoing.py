@@ -27,7 +27,7 @@ from pipeline.runner.opening import open_run, take_budget
 from pipeline.runner.redoing import confirm_redo, outlived_export, replaced_export, set_aside
 from pipeline.stages import TRANSFER, Stage, stage_named
 from pipeline.stages.context import Context
-from pipeline.whole_files import read_json, sha256_of, write_text
+from pipeline.whole_files import read_json, sha256_of, write_json, write_text
 from tests.artifacts.made import NETWORK, made_card, made_certificate
 from tests.latency.fakes import FINGERPRINT, FakeDevice
 from tests.latency.made import SKELETON, made_table
@@ -216,6 +216,39 @@ def test_flags_of_an_interrupted_first_attempt_hold_for_the_next_and_those_of_a_
         with pytest.raises(Interrupted):
             run_stage(replace(context(tmp_path, epochs=3), flags={"search": {"epochs": 3}}), FIRST)
         assert context(tmp_path).run.flags.is_file() is not is_finished
+
+
+def test_flags_of_a_first_attempt_are_there_while_it_works_so_that_a_kill_leaves_them(
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A refusal takes them back, together with the run that it would have begun."""
+    seen = []
+
+    def refuse(mine: Context) -> None:
+        seen.append(read_json(mine.run.flags))
+        raise PromiseBroken("no network keeps 0.1 ms")
+
+    monkeypatch.setattr(execution, "_module", lambda _: SimpleNamespace(run=refuse))
+    asked = replace(context(tmp_path, epochs=3), flags={"search": {"epochs": 3}})
+    with pytest.raises(PromiseBroken):
+        run_stage(asked, FIRST)
+    assert seen == [{"search": {"epochs": 3}}]
+    assert not asked.run.flags.exists()
+
+
+def test_a_refused_first_attempt_leaves_the_flags_of_commands_before_it(
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = replace(context(tmp_path, epochs=3), flags={"search": {"epochs": 3}})
+    write_json(asked.run.flags, {"target": {"budget_ms": 2.0}})
+
+    def refuse(_: Context) -> None:
+        raise PromiseBroken("no network keeps 0.1 ms")
+
+    monkeypatch.setattr(execution, "_module", lambda _: SimpleNamespace(run=refuse))
+    with pytest.raises(PromiseBroken):
+        run_stage(asked, FIRST)
+    assert read_json(asked.run.flags) == {"target": {"budget_ms": 2.0}}
 
 
 @pytest.mark.parametrize("end", ["declined", "refused"])
