@@ -11,6 +11,7 @@ from pipeline.selection.candidate import Candidate
 from pipeline.selection.evidence import Standing
 from pipeline.selection.records import TableState
 
+_MUCH = 0.25  # of a budget, that a person may have wanted to be used
 _HEADINGS = ("budget", "measured", "predicted", "noise", "size", "M MACs", "score", "judged", "rounds")
 
 
@@ -58,6 +59,7 @@ def remarks(sweep: Sweep, trained: Outcome, table: TableState) -> Iterator[str]:
                 f"({outcome.chosen.share:.0%}): the budget leaves little of what the search found; raise it, or make "
                 "the network smaller with [target] cells and channels"
             )
+    yield from _unused(sweep.outcomes)
     yield from filter(None, map(_doubt_of_noise, sweep.outcomes))
     if trained.chosen.timing.is_predicted:
         yield (
@@ -72,6 +74,17 @@ def remarks(sweep: Sweep, trained: Outcome, table: TableState) -> Iterator[str]:
             f"`pipeline retrain` trains the network of {trained.demands.budget_ms:g} ms; with --budget-ms "
             f"{' or '.join(others)} that of another budget"
         )
+
+
+def _unused(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """Budgets that leave much to spare, and those that have the network of a smaller one."""
+    for place, outcome in enumerate(outcomes):
+        chosen, budget_ms = outcome.chosen, outcome.demands.budget_ms
+        same = [one.demands.budget_ms for one in outcomes[:place] if one.chosen.identity == chosen.identity]
+        left = 1 - chosen.timing.at(outcome.demands.percentile) / budget_ms
+        if same or left > _MUCH:
+            what = f"has the network of {same[0]:g} ms" if same else f"has a network that leaves {left:.0%} of it"
+            yield f"{budget_ms:g} ms {what}: none that takes longer was judged better"
 
 
 def _doubt_of_noise(outcome: Outcome) -> str:

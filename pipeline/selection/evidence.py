@@ -11,7 +11,9 @@ than none, and has no trust (RESULTS.md, two spaces each). All other sources ear
 a trusted search has: w is the non-negative ridge solution, drawn towards t, whose ridge predicts left-out networks best
 (an infinite one among the choices), over the sources whose own rank correlation is positive. f is a Gaussian process
 over the structure (pipeline.selection.structure_process). It learns what short trainings prefer, early starters too, so
-it is there only where no search is trusted. Without short trainings w = t, that of a search of any length.
+it is there only where no search is trusted. Without short trainings w = t, that of a search of any length. If short
+trainings leave nothing to go by, size decides: wherever it is known, the largest network that fits is a better guess
+than a random one.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,10 +28,12 @@ from pipeline.selection.structure_process import Array, Prediction, Shapes, Stru
 from pipeline.space.choices import Choices
 
 STRUCTURE, TOGETHER = "structure", "all together"
+SIZE = "macs"
 _RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1e9)
 # of the search's sources; the sum of both, which agree, then spreads about as far as y
 _TRUST = {"alpha": 0.5, "supernet": 0.5}
 _RESAMPLES, _FOLDS, _FEWEST = 200, 5, 4
+_LEAST_WEIGHT = 0.01  # below which a source has none, as tables show it
 _NORMAL = NormalDist()
 
 
@@ -129,7 +133,8 @@ def tau_of(x: Array, y: Array) -> float:
 class Evidence:
     """The model fitted to trained networks, if any. `reference` holds the figures of all considered, for ranks.
 
-    `trusts_search` says whether a search was long enough to be believed whatever the trained networks say.
+    `trusts_search` says whether a search was long enough to be believed whatever the trained networks say,
+    `goes_by_size` that nothing else is left to go by.
     """
 
     def __init__(
@@ -148,6 +153,10 @@ class Evidence:
         self.weights = earn_weights(self._x, self._y, trust)
         residuals = self._y - self._x @ self.weights
         self.process = None if trust.any() or not losses else StructureProcess(looks.shapes, residuals)
+        structure = 0.0 if self.process is None else self.process.kernel.deviation
+        self.goes_by_size = bool(losses) and SIZE in self.names and max(structure, *self.weights) < _LEAST_WEIGHT
+        if self.goes_by_size:
+            self.weights[self.names.index(SIZE)] = 1.0
 
     def predict(self, looks: Looks) -> Prediction:
         """What networks would reach, as normal scores among the trained ones."""

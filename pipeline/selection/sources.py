@@ -11,7 +11,7 @@ import numpy as np
 from torch import Tensor
 
 from pipeline.budget.integer_programme import Scores
-from pipeline.selection.evidence import Looks
+from pipeline.selection.evidence import SIZE, Looks
 from pipeline.selection.structure import counts_and_depths, effective
 from pipeline.selection.zero_cost import activation_proxies, log_synflow
 from pipeline.space.choices import without_idle
@@ -86,7 +86,7 @@ def measure_alpha(scores: Scores) -> Measure:
 
 def measure_size(skeleton: Skeleton) -> Measure:
     """Multiply-adds and parameters."""
-    return Measure(("macs", "params"), lambda one: [count_macs(skeleton, one), count_params(skeleton, one)])
+    return Measure((SIZE, "params"), lambda one: [count_macs(skeleton, one), count_params(skeleton, one)])
 
 
 def measure_zero_cost(skeleton: Skeleton, images: Tensor, seed: int) -> Measure:

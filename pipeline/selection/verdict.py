@@ -29,14 +29,23 @@ class Exploration(NamedTuple):
     watched: Callable[[Iterator[Choices], int], Iterator[Choices]] = lambda evaluated, at_most: evaluated
 
 
+def describe_doubt(evidence: Evidence, together: Standing, trusts_search: bool) -> str:
+    """What to think of a choice by evidence that chance may explain; nothing where there is no doubt."""
+    if evidence.goes_by_size:
+        return "the short trainings agree with nothing that is known of networks, so the largest that fits is taken"
+    if together.low > 0:
+        return ""
+    decides = "what the search has judged decides" if trusts_search else "the choice may be one by chance"
+    found = f"rank networks left out with τ {together.tau:+.2f} (95 % {together.low:+.2f} … {together.high:+.2f})"
+    return f"all sources together {found}, which chance may explain: {decides}"
+
+
 def conclude(evidence: Evidence, sources: Sources, pool: Pool, exploration: Exploration) -> Verdict:
-    """The verdict; where short trainings and the sources are at odds, a sentence says so."""
+    """The verdict; where chance may explain what the short trainings say, a sentence says so."""
     standings = evidence.standings()
-    if standings and standings[-1].tau <= 0:
-        decides = "what the search has judged decides" if sources.trusts_search else "the choice may be one by chance"
-        say(
-            f"the short trainings agree with nothing that is known without them (τ {standings[-1].tau:+.2f}); {decides}"
-        )
+    doubt = describe_doubt(evidence, standings[-1], sources.trusts_search) if standings else ""
+    if doubt:
+        say(doubt)
     idle = [name for name, weight in zip(evidence.names, evidence.weights, strict=True) if not weight]
     heard = sources.without(idle)
 

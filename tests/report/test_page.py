@@ -179,6 +179,18 @@ def test_evidence_that_chance_may_explain_points_to_the_search_only_if_that_is_t
     assert "the choice may be one by chance" in "".join(Parsed(page_of(run)).text)
 
 
+def test_a_choice_by_size_alone_is_not_said_to_be_one_by_all_sources(tmp_path: Path) -> None:
+    run = made_run(tmp_path)
+    selection = Selection.read(run.selection)
+    assert "by the sources below, with their weights" in "".join(Parsed(page_of(run)).text)
+    row = selection.evidence[-1]
+    rows = [
+        row.model_copy(update={"source": name, "weight": weight}) for name, weight in (("alpha", 0.0), ("macs", 1.0))
+    ]
+    selection.model_copy(update={"evidence": rows}).write(run.selection)
+    assert "by size alone, as nothing else agreed with the short trainings" in "".join(Parsed(page_of(run)).text)
+
+
 def test_the_figure_that_decides_stands_beside_the_score(tmp_path: Path) -> None:
     run = made_run(tmp_path)
     selection = Selection.read(run.selection)

@@ -182,6 +182,27 @@ def test_structure_is_learned_where_no_source_helps() -> None:
     assert known.deviation.mean() < predicted.deviation.mean()
 
 
+@pytest.mark.parametrize("names", [("macs", "noise"), ("one", "noise")], ids=repr)
+def test_size_decides_where_short_trainings_leave_nothing_else(names: tuple[str, str]) -> None:
+    """Sources that rank the wrong way round, and a structure that says nothing: all networks were equal then."""
+    quality = np.arange(40.0)
+    looks = looks_of(np.column_stack([-quality, -quality]))
+    flat = looks._replace(counts=np.zeros((40, 1)))
+    evidence = Evidence(names, flat, (-quality).tolist(), looks.figures, trusts_search=False)
+    assert evidence.goes_by_size is ("macs" in names)
+    assert evidence.weights.tolist() == [float("macs" in names), 0.0]
+    predicted = evidence.predict(flat).mean
+    assert tau_of(predicted, -quality) == (1.0 if "macs" in names else 0.0)
+
+
+def test_size_does_not_decide_beside_a_search_that_is_trusted_or_a_source_that_earns() -> None:
+    quality = np.arange(40.0)
+    for names, trusts_search in ((("macs", "alpha"), True), (("macs", "good"), False)):
+        looks = looks_of(np.column_stack([-quality, quality]))
+        evidence = Evidence(names, looks, (-quality).tolist(), looks.figures, trusts_search)
+        assert not evidence.goes_by_size and evidence.weights[0] == 0.0 and evidence.weights[1] > 0.3
+
+
 def test_predictions_are_those_of_the_gaussian_process() -> None:
     """mean = x·w + k (K + σ² I)⁻¹ (y − X w), written out with dense inverses."""
     rng = np.random.default_rng(8)

@@ -130,6 +130,24 @@ def test_a_cell_that_scores_below_a_random_one_is_said(
     assert ("scores below a random one" in capsys.readouterr().err) is warned
 
 
+def test_a_budget_that_is_hardly_used_and_one_that_has_the_network_of_another_are_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Beyond the best network there is nothing to use a budget for."""
+    best = FakePredictor(SKELETON).predict(argmax_genotype(DARTS, make_context(tmp_path).read(Alphas).scores())).ms
+    for budgets, said in (
+        ([1.1 * best], None),
+        (
+            [2.0 * best],
+            f"{2 * best:g} ms has a network that leaves 50% of it: none that takes longer was judged better",
+        ),
+        ([1.1 * best, 1.2 * best], f"{1.2 * best:g} ms has the network of {1.1 * best:g} ms: none that takes"),
+    ):
+        run_with(make_context(tmp_path, discretize={"budgets_ms": budgets}), FakeDevice(lambda ms: ms))
+        heard = " ".join(capsys.readouterr().err.split())
+        assert said in heard if said else "judged better" not in heard
+
+
 @pytest.mark.parametrize(("noise", "warned"), [(0.2, True), (0.0, False)])
 def test_a_latency_within_the_noise_of_its_budget_is_said_before_the_training(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], noise: float, warned: bool

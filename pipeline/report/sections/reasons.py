@@ -9,6 +9,7 @@ from pipeline.report.layout import Cell, figure, milliseconds, percent, section,
 from pipeline.report.markup import Child, tag
 from pipeline.report.pictures.selection import draw_rounds
 from pipeline.report.sections.search import describe_short
+from pipeline.selection.evidence import SIZE
 
 
 def make_reasons(contents: Contents) -> Element | None:
@@ -42,12 +43,21 @@ def _explain(selection: Selection | None) -> Element:
     classic = f"is predicted to take {argmax.predicted_ms:.3g} ms and {fits}"
     if _is_same_network(selection.chosen, argmax):
         classic = "is the same network"
-    judged = "by the sources below, with their weights" if selection.evidence else "by the search"
+    judged = _judged_by(selection)
     return tag(
         "p",
         f"{_count_tried(len(selection.candidates), fitting, percentile)}, and this one was judged the best of {those}, "
         f"{judged}. The classic argmax of the search {classic}.",
     )
+
+
+def _judged_by(selection: Selection) -> str:
+    if not selection.evidence:
+        return "by the search"
+    heard = [row.source for row in selection.evidence if row.weight]
+    if heard == [SIZE]:
+        return "by size alone, as nothing else agreed with the short trainings"
+    return "by the sources below, with their weights"
 
 
 def _doubt(contents: Contents) -> Element | None:
