@@ -21,6 +21,7 @@ from pipeline.space.skeleton import Skeleton
 
 _FIRST_BATCH = 2  # one image alone has no variance to normalize by
 _TIMED_STEPS = 2  # before an architecture step, instead of T
+_MOST_CYCLES, _BRIEF_S = 5, 1.0  # and the seconds of computing after which two will do
 _TIMED_NETWORKS = 2  # of the implicit part, the fewest that there can be
 _FORWARD = 1 / 3  # of a weight step
 _GROWTHS = (4, 2)  # from one batch to the next: the first that memory allows
@@ -38,6 +39,8 @@ class Timed(NamedTuple):
     weight_s: float
     architecture_s: float
     peak_bytes: int
+    slowdown: float = 1.0
+    """Seconds by the clock for one of computing: more where other programs took the machine."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +61,6 @@ class Preview:
     idle_bytes: int
     """What the process had taken before the first step."""
     timed: tuple[Timed, ...]
-    slowdown: float = 1.0
-    """Seconds by the clock for one of computing, while it was timed: more where other programs took the machine."""
 
     def total_s(self, timed: Timed) -> float:
         """All steps, if they were as these."""
@@ -69,10 +70,11 @@ class Preview:
     def per_image_s(self) -> float:
         """c: what an image more in a step adds to the whole."""
         last = self.timed[-1]
+        most = self.total_s(last) / last.batch  # s is not negative
         if len(self.timed) == 1:
-            return self.total_s(last) / last.batch
+            return most
         before = self.timed[-2]
-        return max((self.total_s(last) - self.total_s(before)) / (last.batch - before.batch), 0.0)
+        return min(max((self.total_s(last) - self.total_s(before)) / (last.batch - before.batch), 0.0), most)
 
     @property
     def eta_s(self) -> float:
@@ -110,9 +112,10 @@ class Preview:
 
     def _times(self) -> str:
         """Where other programs are at work, also what it would take without them: their load comes and goes."""
-        if self.slowdown < _BUSY:
+        slowdown = self.timed[-1].slowdown
+        if slowdown < _BUSY:
             return f"{_span(self.eta_s)} on this machine"
-        quiet = _span(self.eta_s / self.slowdown)
+        quiet = _span(self.eta_s / slowdown)
         return f"{quiet} on a quiet machine, {_span(self.eta_s)} beside the other programs that are at work on it now"
 
     def _shorter(self, config: SearchConfig, skeleton: Skeleton) -> Iterator[str]:
@@ -149,7 +152,7 @@ def preview_search(
     meters = meters or Meters(time.perf_counter, time.process_time, _peak_bytes)
     whole, timed, spent = make({"batch_size": batch_size}), list[Timed](), list[float]()
     few, idle_bytes = {"implicit_networks": _TIMED_NETWORKS}, meters.peak_bytes()
-    batch, started = min(_FIRST_BATCH, batch_size), meters.clock()
+    batch = min(_FIRST_BATCH, batch_size)
     while True:
         before = meters.computing()
         timed.append(_time_steps(whole, make({"batch_size": batch, **few}), batch, meters))
@@ -174,31 +177,52 @@ def preview_search(
         graphs=whole.implicit_networks / min(whole.implicit_networks, _TIMED_NETWORKS),
         idle_bytes=idle_bytes,
         timed=tuple(timed),
-        slowdown=(meters.clock() - started) / max(sum(spent), 1e-9),
     )
 
 
-def _time_steps(whole: Search, search: Search, batch: int, meters: Meters) -> Timed:
-    """The second cycle of a search, for the first also pays for what later ones find prepared; a long first will do.
+class _Step(NamedTuple):
+    """Seconds of a step, by the clock and of computing."""
 
-    A cycle is two weight steps and one on the architecture, without the warm-up: each takes what it takes later.
+    clock_s: float
+    computing_s: float
+
+
+class _Cycle(NamedTuple):
+    """The fastest weight step of a cycle, and its last step, which is one on the architecture as well."""
+
+    weight: _Step
+    last: _Step
+
+
+def _time_steps(whole: Search, search: Search, batch: int, meters: Meters) -> Timed:
+    """The fastest steps of a few cycles: another program that takes the machine for a moment makes hours of it.
+
+    A cycle is two weight steps and one on the architecture, without the warm-up: each takes what it takes later. The
+    first also pays for what later ones find prepared, and counts only where it took so long that it must do.
     """
     search.inner_steps, search.warmup_epochs = min(search.inner_steps, _TIMED_STEPS), 0
-    started, spent = meters.computing(), list[float]()
-    for _ in range(2):
-        spent, report = [], None
-        while report is None:
-            before = meters.clock()
-            report = search.advance()
-            spent.append(meters.clock() - before)
-        if meters.computing() - started > _PATIENCE_S / 2:
+    started, cycles = meters.computing(), list[_Cycle]()
+    while len(cycles) < _MOST_CYCLES:
+        cycles.append(_time_cycle(search, meters))
+        spent = meters.computing() - started
+        if spent > _PATIENCE_S / 2 or (len(cycles) > 1 and spent > _BRIEF_S):
             break
-    *weight_steps, last = spent
-    weight_s = sum(weight_steps) / len(weight_steps) if weight_steps else last
-    judging_s = search.group_size * _FORWARD * weight_s
-    implicit_s = max(last - weight_s - judging_s, 0.0)
+    prepared = cycles[1:] or cycles
+    weight, last = min(one.weight for one in prepared), min(one.last for one in prepared)
+    judging_s = search.group_size * _FORWARD * weight.clock_s
+    implicit_s = max(last.clock_s - weight.clock_s - judging_s, 0.0)
     architecture_s = whole.judged_groups * judging_s + whole.implicit_networks / search.implicit_networks * implicit_s
-    return Timed(batch, weight_s, architecture_s, meters.peak_bytes())
+    slowdown = (weight.clock_s + last.clock_s) / max(weight.computing_s + last.computing_s, 1e-9)
+    return Timed(batch, weight.clock_s, architecture_s, meters.peak_bytes(), slowdown)
+
+
+def _time_cycle(search: Search, meters: Meters) -> _Cycle:
+    steps, report = list[_Step](), None
+    while report is None:
+        clock, computing = meters.clock(), meters.computing()
+        report = search.advance()
+        steps.append(_Step(meters.clock() - clock, meters.computing() - computing))
+    return _Cycle(min(steps[:-1], default=steps[-1]), steps[-1])
 
 
 def _peak_bytes() -> int:

@@ -34,6 +34,7 @@ class Machine:
         self.step_s, self.image_s, self.image_bytes = step_s, image_s, image_bytes
         self.advanced: list[int] = []
         self.slowdown = 1.0
+        self.lost_s, self.disturbed = 0.0, set[int]()
 
     def make(self, settings: Mapping[str, int]) -> Any:
         steps = reports = 0
@@ -43,6 +44,7 @@ class Machine:
             nonlocal steps, reports
             steps += 1
             self.advanced.append(batch)
+            self.lost_s += 40.0 if len(self.advanced) in self.disturbed else 0.0
             is_report = steps % search.inner_steps == 0 and not search.warmup_epochs
             networks, groups = (asked["implicit_networks"], -(-search.inner_steps // 4)) if is_report else (0, 0)
             whole = 1 + 2 * networks + 6 * groups / 3
@@ -61,7 +63,7 @@ class Machine:
         return search
 
     def preview(self, batch_size: int = 64) -> Preview:
-        meters = Meters(lambda: self.slowdown * self.now_s, lambda: self.now_s, lambda: self.peak_bytes)
+        meters = Meters(lambda: self.slowdown * self.now_s + self.lost_s, lambda: self.now_s, lambda: self.peak_bytes)
         return preview_search(self.make, batch_size, meters)
 
     def whole_s(self, batch: int) -> float:
@@ -141,6 +143,19 @@ def test_a_busy_machine_changes_the_time_and_not_what_it_is_scaled_from() -> Non
     quiet, busy = (one.lines(SearchConfig(), SKELETON)[3] for one in found)
     assert "other programs" not in quiet and "beside the other programs" in busy
     assert quiet.split("about ")[1].split(" on ")[0] == busy.split("about ")[1].split(" on a quiet machine")[0]
+
+
+def test_another_program_that_takes_the_machine_for_a_moment_makes_no_hours_of_it() -> None:
+    quiet, disturbed = Machine(step_s=0.001, image_s=0.0001), Machine(step_s=0.001, image_s=0.0001)
+    disturbed.disturbed = {4, 13, 25}
+    assert disturbed.preview(32).eta_s == pytest.approx(quiet.preview(32).eta_s)
+    assert disturbed.lost_s == 120.0
+
+
+def test_steps_that_grow_faster_than_their_images_are_scaled_in_proportion() -> None:
+    timed = tuple(Timed(batch, weight_s, 0.0, 0) for batch, weight_s in ((2, 0.1), (8, 2.0)))
+    found = replace(Machine(step_s=0.02, image_s=0.02).preview(), timed=timed)
+    assert found.eta_s == pytest.approx(STEPS * 2.0 * 64 / 8), "a step of no images takes no less than nothing"
 
 
 def test_size_of_a_search(tmp_path: Path) -> None:
