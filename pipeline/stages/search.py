@@ -1,6 +1,6 @@
 """search: architecture parameters that fit the user's data and the budget."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -112,10 +112,10 @@ def make_constraint(context: Context, table: TargetTable) -> Constraint:
     demands = Demands.of(target, target.budget_ms)
     targets = make_targets(list(predictors), predictors.__getitem__)
     spans = [_span(space, candidate, demands) for candidate in targets]
-    for span in spans:
-        say(span.describe())
+    for line in describe_spans(spans):
+        say(line)
     check_feasible(space, targets, demands)
-    chosen = min(spans, key=lambda span: span.distance).target
+    chosen = _steered(spans).target
     prices = relative_prices(space, chosen.latency)
     return Constraint(space, tuple(chosen.limits(demands)), tuple(prices), context.config.search.scale)
 
@@ -135,15 +135,39 @@ class Span(NamedTuple):
         """How far the limit is from the middle: among several sizes the search takes the one it can steer best."""
         return abs(self.limit.at_most - (self.fastest_ms + self.slowest_ms) / 2)
 
+    @property
+    def binds(self) -> bool:
+        """Whether there are networks that the limit rules out."""
+        return self.limit.at_most < self.slowest_ms
+
+    @property
+    def size(self) -> str:
+        return f"{self.target.skeleton.cells} cells × {self.target.skeleton.channels} channels"
+
     def describe(self) -> str:
-        size = f"{self.target.skeleton.cells} cells × {self.target.skeleton.channels} channels"
-        unused = (
-            "; it does not bind: raise [target] cells or channels, or name larger ones in [discretize] channels_grid"
-        )
-        note = unused if self.limit.at_most >= self.slowest_ms else ""
         return (
-            f"networks of {size} take {self.limit.show(self.least_ms)} to {self.limit.show(self.slowest_ms)} "
-            f"(predicted p50); the limit is {self.limit.show(self.limit.at_most)}{note}"
+            f"networks of {self.size} take {self.limit.show(self.least_ms)} to {self.limit.show(self.slowest_ms)} "
+            f"(predicted p50); the limit is {self.limit.show(self.limit.at_most)}"
+        )
+
+
+def _steered(spans: Sequence[Span]) -> Span:
+    """The size that the search goes by: the one that the limit divides best."""
+    return min(spans, key=lambda span: span.distance)
+
+
+def describe_spans(spans: Sequence[Span]) -> Iterator[str]:
+    """What networks of each size take, and whether the limit is of any use."""
+    yield from (span.describe() for span in spans)
+    if not any(span.binds for span in spans):
+        yield (
+            "the limit does not bind: raise [target] cells or channels, or name larger ones in [discretize] "
+            "channels_grid"
+        )
+    if len(spans) > 1:
+        yield (
+            f"the search goes by networks of {_steered(spans).size}, and so does the latency that it shows; "
+            "`discretize` chooses among all sizes"
         )
 
 
