@@ -60,10 +60,11 @@ def _is_measured(anatomy: Anatomy) -> bool:
 
 def _explain_strip(anatomy: Anatomy) -> str:
     drawn = "height is expansion, colour the kernel, se squeeze-excite" if anatomy.is_layerwise else "cells in order"
+    figures = "; the figures are the measured ones" if _is_measured(anatomy) else ""
     return (
         f"From input to output ({drawn}), with channels and resolution of what each part gives; below, what it takes, "
-        "in µs (from 1 ms on, in ms). Predicted parts add up to a little more than the prediction of the whole network "
-        "where the runtime merges operations."
+        f"in µs (from 1 ms on, in ms){figures}. Predicted parts add up to a little more than the prediction of the "
+        "whole network where the runtime merges operations."
     )
 
 
