@@ -196,9 +196,10 @@ def _named_changes(
     changes = list(_changed_settings(context, stage, before)) if before else []
     if not changes:
         return error
+    anew = f"`pipeline {context.run.call(stage.command)} --force`"
     return UserError(
         f"{stage.name} was interrupted under other settings ({'; '.join(changes)}): undo the change to go on with what "
-        "is saved, use another --run, or give up what is saved with --force"
+        f"is saved, use another --run, or give up what is saved with {anew}"
     )
 
 
