@@ -21,7 +21,7 @@ from pipeline.console import is_follower, launched_processes, say
 from pipeline.errors import Interrupted, UserError
 from pipeline.resumable.checkpoint import OtherConfigurationError
 from pipeline.rundir import budget_folders
-from pipeline.runner.artifacts import check_inputs, hash_of, hash_outputs, read_record, require_places
+from pipeline.runner.artifacts import check_inputs, describe_lack, hash_of, hash_outputs, read_record, require_places
 from pipeline.runner.environment import describe_environment
 from pipeline.runner.explaining import explained
 from pipeline.runner.log import logged
@@ -260,7 +260,7 @@ def _changed_files(context: Context, stage: Stage, record: StageRecord) -> Itera
     for kind in stage.writes:
         now = hash_of(context, kind)
         if now is None and not kind.optional:
-            yield f"its {_title(kind)} is missing"
+            yield f"its {_title(kind)} {describe_lack(context, kind)}"
         elif now != record.outputs.get(kind.name, now):
             yield f"its {_title(kind)} was altered"
         elif kind.version != record.versions.get(kind.name, 1):
