@@ -41,6 +41,28 @@ def test_a_run_under_way_is_listed_with_the_budget_of_its_flags(tmp_path: Path) 
     assert describe_runs(tmp_path)[0]["budget_ms"] == 1.5
 
 
+def test_saved_work_of_a_stage_that_was_stopped_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console, "width", 120)
+    run, begun = made_run(tmp_path), RunDir(tmp_path, "begun")
+    add_budgets(run)
+    write_text(begun.checkpoints("search") / "history.jsonl", "")
+    assert [one["under_way"] for one in describe_runs(tmp_path)] == [None, None], "nothing to go on from"
+    write_text(begun.checkpoints("search") / "000001-step-2-ab.pt", "state")
+    write_text(replace(run, budget="0.25ms").checkpoints("retrain") / "epoch" / "000001-step-2-ab.pt", "state")
+    first, demo = records = describe_runs(tmp_path)
+    assert (first["state"], first["under_way"], demo["under_way"]) == ("started", "search", None)
+    assert [one["under_way"] for one in demo["other_budgets"]] == ["retrain", None]
+    print_runs(records, as_json=False)
+    shown = " ".join(capsys.readouterr().err.split())
+    assert "started, search interrupted" in shown and "certified, retrain interrupted" in shown
+    with begun.locked():
+        print_runs(describe_runs(tmp_path), as_json=False)
+    shown = " ".join(capsys.readouterr().err.split())
+    assert "started, running" in shown and "search interrupted" not in shown
+
+
 def test_networks_of_other_budgets_are_listed_with_what_became_of_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
