@@ -9,6 +9,7 @@ from xml.etree.ElementTree import Element, tostring
 
 Child = Element | str | int | float | None | Iterable["Child"]
 
+_COMMAND = re.compile("`([^`]+)`")
 _PROJECT = "../../"  # as seen from a page
 # control characters and lone surrogates (file names that are not UTF-8), which no page can hold
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x9f\ud800-\udfff\ufffe\uffff]")
@@ -42,6 +43,11 @@ def _append(element: Element, child: Child) -> None:
 def _show(value: object) -> str:
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
     return _UNPRINTABLE.sub("�", text)
+
+
+def with_code(text: str) -> list[Child]:
+    """A text as the console says it, with commands between backticks, as the page shows it."""
+    return [tag("code", part) if place % 2 else part for place, part in enumerate(_COMMAND.split(text))]
 
 
 def link(path: PurePosixPath | str, text: str = "") -> Element:

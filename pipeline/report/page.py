@@ -11,7 +11,7 @@ from pipeline.latency.devices import open_device
 from pipeline.latency.onnx_device import OnnxDevice
 from pipeline.latency.part_times import time_parts
 from pipeline.report.contents import Contents, read_contents
-from pipeline.report.markup import keep_links_within, render_html, tag
+from pipeline.report.markup import keep_links_within, render_html, tag, with_code
 from pipeline.report.sections.answer import make_answer
 from pipeline.report.sections.network import make_network, make_table
 from pipeline.report.sections.reasons import make_reasons
@@ -77,7 +77,12 @@ def _entry(made: Element) -> Element:
 def _notes(contents: Contents) -> Element | None:
     if not contents.notes:
         return None
-    return tag("div", [tag("p", note) for note in contents.notes], class_="notes", role="note")
+    return tag("div", [tag("p", with_code(_begun(note))) for note in contents.notes], class_="notes", role="note")
+
+
+def _begun(note: str) -> str:
+    """With a capital letter, unless it begins with the name of a file."""
+    return note[:1].upper() + note[1:] if note.partition(" ")[0].isalpha() else note
 
 
 def _with_part_times(contents: Contents) -> Contents:

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -116,7 +117,10 @@ def test_a_page_never_shows_an_older_training_as_that_of_the_present_choice(tmp_
     kept = run.exported_report.read_text(encoding="utf-8")
     assert "older choice" not in kept and not describe_runs(tmp_path)[0]["outdated"]
     trained.model_copy(update={"inputs": {"genotype": "0" * 64}}).write(run.record("retrain"))
-    text = "".join(Parsed(write_report(run, tmp_path / "pipeline.toml").read_text(encoding="utf-8")).text)
+    page = write_report(run, tmp_path / "pipeline.toml").read_text(encoding="utf-8")
+    text = "".join(Parsed(page).text)
+    assert '<div class="notes" role="note"><p>The network that was trained' in page
+    assert ": <code>pipeline retrain --run demo</code> and <code>pipeline export --run demo</code> bring" in page
     assert "an older choice than the one shown here" in text and "clauses kept" not in text
     assert "The one look at" not in text and "before training" in text and "Next: pipeline retrain" in text
     assert run.exported_report.read_text(encoding="utf-8") == kept, "beside the model stays the page about it"
@@ -129,10 +133,9 @@ def test_a_network_no_better_than_chance_is_called_so(tmp_path: Path) -> None:
     metrics = Metrics.read(run.metrics)
     share = metrics.largest_class_share
     metrics.model_copy(update={"test_accuracy": share}).write(run.metrics)
-    assert (
-        f"But it is no better than chance: answering always the most frequent class is right on {share:.0%}"
-        in "".join(Parsed(page_of(run)).text)
-    )
+    page = page_of(run)
+    told = f"But it is no better than chance: answering always the most frequent class is right on {share:.0%}"
+    assert told in "".join(Parsed(page).text) and "<code>pipeline check</code>" in page
 
 
 def test_the_surest_mistakes_are_named_by_file_and_few_classes_have_no_top_5(tmp_path: Path) -> None:
@@ -311,6 +314,12 @@ def test_what_cannot_be_read_is_said_and_the_rest_shown(tmp_path: Path) -> None:
     assert "history.jsonl has 2 unreadable lines, left out here" in text
     assert "selection.json is damaged" in text
     assert parsed.ids == list(SECTIONS)
+
+
+def test_a_note_keeps_the_name_of_a_file_as_it_is_written(tmp_path: Path) -> None:
+    contents = read_contents(made_run(tmp_path), tmp_path / "pipeline.toml")
+    page = render_page(replace(contents, notes=("pipeline.toml has 1 mistake", "the `<b>` is gone")))
+    assert "<p>pipeline.toml has 1 mistake</p><p>The <code>&lt;b&gt;</code> is gone</p>" in page
 
 
 def test_ten_thousand_epochs_are_thinned_and_the_page_stays_small(tmp_path: Path) -> None:

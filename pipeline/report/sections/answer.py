@@ -10,7 +10,7 @@ from pipeline.artifacts.model_card import ModelCard
 from pipeline.latency.target import FIRM_NOISE_FLOOR, P50_MEANS
 from pipeline.report.contents import Contents
 from pipeline.report.layout import Fact, facts, figure, folded, section, table
-from pipeline.report.markup import Child, link, tag
+from pipeline.report.markup import Child, link, tag, with_code
 from pipeline.report.pictures.selection import draw_gauge
 from pipeline.space.plan import count_macs, count_params
 from pipeline.training.measures import describe_chance, wilson_interval
@@ -46,8 +46,8 @@ def make_answer(contents: Contents) -> Element:
         "answer",
         "The answer",
         _verdict(latency),
-        tag("p", _doubts(latency, contents.certificate), class_="doubt"),
-        None if contents.metrics is None else tag("p", _chance(contents.metrics), class_="verdict bad"),
+        tag("p", with_code(_doubts(latency, contents.certificate)), class_="doubt"),
+        None if contents.metrics is None else tag("p", with_code(_chance(contents.metrics)), class_="verdict bad"),
         figure(gauge, caption, source),
         facts(_facts(contents, latency)),
         tag("p", tag("strong", "Is it worth it? "), _describe_rivals(contents)),
@@ -140,7 +140,7 @@ def _facts(contents: Contents, latency: _Latency) -> list[Fact]:
         rows.append(Fact("model", f"{card.file_mb:.2f} MB", link(contents.place(run.model))))
         rows.append(Fact("contract", f"{kept} of {len(card.contract)} clauses kept", "listed below"))
         if card.int8 is not None:
-            rows.append(Fact("int8", "shipped" if card.int8.shipped else "not shipped", card.int8.reason))
+            rows.append(Fact("int8", "shipped" if card.int8.shipped else "not shipped", with_code(card.int8.reason)))
     device = (certificate or told.certificate if isinstance(told, ModelCard) else told).device
     machine = f"{device.threads} thread(s), batch {device.batch}, {device.runtime} {device.runtime_version}"
     return [*rows, Fact("measured on", device.processor, machine)]
