@@ -20,6 +20,7 @@ from pipeline.errors import UserError
 from pipeline.report.contents import read_contents
 from pipeline.report.page import render_page, write_report
 from pipeline.report.runs import describe_runs
+from pipeline.report.summary import summarize
 from pipeline.rundir import RunDir
 from pipeline.space.genotype import genotype_from_record
 from pipeline.space.skeleton import Skeleton
@@ -95,6 +96,15 @@ def test_percentiles_that_the_budget_is_not_for_are_told_when_they_are_over_it(
     run = made_run(tmp_path)
     made_card(measured_ms=Percentiles(p50=0.9, p95=p95_ms, p99=1.2)).write(run.model_card)
     assert f"the budget is for p50, and {told}" in "".join(Parsed(page_of(run)).text)
+
+
+@pytest.mark.parametrize(("noise_floor", "shown"), [(0.0049, "0.5%"), (0.0514, "5.1%")])
+def test_page_and_closing_table_show_the_same_noise_floor(tmp_path: Path, noise_floor: float, shown: str) -> None:
+    run, card = made_run(tmp_path), made_card(noise_floor=noise_floor)
+    card.write(run.model_card)
+    assert summarize(card)["noise floor"].split(":")[0] == shown
+    told = re.findall(r"noise floor ([0-9.]+%)", "".join(Parsed(page_of(run)).text))
+    assert set(told) == {shown}, "in the facts, and in what makes it provisional"
 
 
 def test_several_budgets_have_a_table_with_the_accuracy_of_those_that_were_trained(tmp_path: Path) -> None:

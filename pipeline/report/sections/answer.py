@@ -87,7 +87,7 @@ def _doubts(latency: _Latency, certificate: Certificate | None) -> str:
     if told.basis == PREDICTED:
         doubts.append(f"{PREDICTED}: `export --write-kit` lets it measure")
     if told.noise_floor is not None and told.noise_floor > FIRM_NOISE_FLOOR:
-        doubts.append(f"the machine was noisy (noise floor {told.noise_floor:.0%})")
+        doubts.append(f"the machine was noisy (noise floor {told.shown_noise})")
     if certificate is not None and certificate.table_validated is False:
         doubts.append("the latency table misses its validity gate")
     if certificate is not None and certificate.table_differences:
@@ -108,7 +108,7 @@ def _facts(contents: Contents, latency: _Latency) -> list[Fact]:
         Fact(
             f"latency, p{told.percentile}",
             f"{latency.ms:.3g} ms",
-            f"{_basis(latency)}; 95 % between {low:.3g} and {high:.3g} ms{_noise(told.noise_floor)}",
+            f"{_basis(latency)}; 95 % between {low:.3g} and {high:.3g} ms{_noise(told)}",
         )
     )
     percentiles = " / ".join(f"{told.latency_ms.at(q):.3g}" for q in (50, 95, 99))
@@ -146,8 +146,8 @@ def _facts(contents: Contents, latency: _Latency) -> list[Fact]:
     return [*rows, Fact("measured on", device.processor, machine)]
 
 
-def _noise(floor: float | None) -> str:
-    return "" if floor is None else f"; noise floor {floor:.1%}"
+def _noise(told: ModelCard | Certificate) -> str:
+    return "" if told.noise_floor is None else f"; noise floor {told.shown_noise}"
 
 
 def _accuracy(metrics: Metrics) -> Fact:
