@@ -13,11 +13,12 @@ from pipeline.artifacts.artifact import Typed
 from pipeline.artifacts.certificate import Certificate
 from pipeline.artifacts.metrics import Metrics
 from pipeline.artifacts.model_card import ModelCard
-from pipeline.artifacts.stage_record import trained_another
+from pipeline.artifacts.stage_record import StageRecord, trained_another
 from pipeline.config_file import read_config
 from pipeline.console import print_result, say, show
 from pipeline.errors import UserError
 from pipeline.report.contents import trained_for
+from pipeline.resumable.checkpoint import hash_state
 from pipeline.rundir import RunDir, budget_folders, budget_name, run_names
 from pipeline.whole_files import read_json
 
@@ -101,11 +102,24 @@ def _state(run: RunDir, certified: bool, trained: bool, exported: bool, damaged:
 
 def _under_way(run: RunDir, stages: Iterable[str]) -> str | None:
     """The first of these stages that has begun and saved something to go on from."""
-    for stage in stages:
-        checkpoints = run.checkpoints(stage)
-        if any(path.is_file() for pattern in _SAVED for path in checkpoints.rglob(pattern)):
-            return stage
-    return None
+    return next((stage for stage in stages if _has_saved(run, stage)), None)
+
+
+def _has_saved(run: RunDir, stage: str) -> bool:
+    checkpoints = run.checkpoints(stage)
+    try:
+        saved = any(path.is_file() for pattern in _SAVED for path in checkpoints.rglob(pattern))
+        return saved and hash_state(checkpoints) != _finished_state(run, stage)
+    except FileNotFoundError:  # a file that its stage, at work now, has just replaced
+        return True
+
+
+def _finished_state(run: RunDir, stage: str) -> str | None:
+    """That of a stage which was done, and killed before its state had gone."""
+    try:
+        return StageRecord.read(run.record(stage)).state if run.record(stage).is_file() else None
+    except UserError:
+        return None
 
 
 def _is_held(run: RunDir) -> bool:

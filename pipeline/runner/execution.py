@@ -19,14 +19,14 @@ from pipeline.config import Config
 from pipeline.config_file import render_config
 from pipeline.console import is_follower, launched_processes, say
 from pipeline.errors import Interrupted, UserError
-from pipeline.resumable.checkpoint import OtherConfigurationError
+from pipeline.resumable.checkpoint import OtherConfigurationError, hash_state
 from pipeline.rundir import budget_folders
 from pipeline.runner.artifacts import check_inputs, describe_lack, hash_of, hash_outputs, read_record, require_places
 from pipeline.runner.environment import describe_environment
 from pipeline.runner.explaining import explained
 from pipeline.runner.log import logged
 from pipeline.runner.opening import flags_of_first_attempt, remember_flags
-from pipeline.runner.redoing import Sessions, confirm_redo, drop_finished_state, hash_state, replaced_export, set_aside
+from pipeline.runner.redoing import Sessions, confirm_redo, drop_finished_state, replaced_export, set_aside
 from pipeline.stages import STAGES, TRANSFER, Stage, stage_named, stages_of
 from pipeline.stages.context import Context
 from pipeline.stages.teachers import open_teacher

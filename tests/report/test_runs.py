@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from pipeline.artifacts.document import Percentiles
+from pipeline.artifacts.stage_record import StageRecord
 from pipeline.console import console
 from pipeline.report.comparison import print_comparison
 from pipeline.report.page import write_report
 from pipeline.report.runs import describe_runs, print_runs
+from pipeline.resumable.checkpoint import hash_state
 from pipeline.rundir import RunDir
 from pipeline.whole_files import write_json, write_text
 from tests.artifacts.made import made_card, made_comparison
@@ -61,6 +63,24 @@ def test_saved_work_of_a_stage_that_was_stopped_is_told(
         print_runs(describe_runs(tmp_path), as_json=False)
     shown = " ".join(capsys.readouterr().err.split())
     assert "started, running" in shown and "search interrupted" not in shown
+
+
+def test_state_that_a_finished_stage_left_is_no_interruption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed after its record was written, before its state had gone; what was saved since is work of its own."""
+    run = RunDir(tmp_path, "done")
+    checkpoints = run.checkpoints("search")
+    write_text(checkpoints / "000001-step-2-ab.pt", "state")
+    done = StageRecord(stage="search", finished="", settings={}, inputs={}, outputs={}, state=hash_state(checkpoints))
+    done.write(run.record("search"))
+    assert describe_runs(tmp_path)[0]["under_way"] is None
+    write_text(checkpoints / "000002-step-4-cd.pt", "state")
+    assert describe_runs(tmp_path)[0]["under_way"] == "search"
+
+    def vanish(_: Path) -> str:
+        raise FileNotFoundError("as its stage drops the older of its states")
+
+    monkeypatch.setattr("pipeline.report.runs.hash_state", vanish)
+    assert describe_runs(tmp_path)[0]["under_way"] == "search"
 
 
 def test_networks_of_other_budgets_are_listed_with_what_became_of_them(
