@@ -164,8 +164,10 @@ class Bar(Progress):
         if self.console.is_terminal or now - self._silent_since < _LINE_EVERY_S or self.disable:
             return
         self._silent_since, task = now, self.tasks[task_id]
-        left = "–" if task.time_remaining is None else timedelta(seconds=round(task.time_remaining))
-        say(f"{task.description} {task.completed:g}/{task.total:g}, ETA {left}, {task.fields['note']}")
+        left_s = task.time_remaining
+        eta = "" if left_s is None else f"ETA {timedelta(seconds=round(left_s))}"
+        parts = (f"{task.description} {task.completed:g}/{task.total:g}", eta, task.fields["note"])
+        say(", ".join(part for part in parts if part))
 
 
 def progress_bar(transient: bool = False) -> Bar:

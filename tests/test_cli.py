@@ -120,7 +120,9 @@ def test_inspect_prints_the_published_counts(pipeline: Run, project: Path) -> No
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [
-        (["inspect"], ["--genotype", "--run"]),
+        (["inspect", "--genotype", "genotype.json", "--run", "default"], ["either --genotype FILE or --run NAME"]),
+        (["inspect"], ["runs/default/discretize/genotype.json", "`pipeline discretize`"]),
+        (["inspect", "--run", ""], ["cannot name a run"]),
         (["inspect", "--genotype", "nothing.json"], ["nothing.json"]),
         (["inspect", "--genotype", "genotype.json", "--resolution", "30"], ["30 px", "32 px"]),
         (["inspect", "--genotype", "genotype.json", "--device", "tpu", "--measure"], ["tpu"]),
@@ -234,6 +236,15 @@ def test_a_comparison_ends_with_its_verdict_and_a_fixed_batch_is_named(
     assert "eight.onnx was timed at its own batch of 8; [target] batch = 1" in done.stderr
     assert "median of undisturbed calls" in done.stderr
     assert opened
+
+
+def test_inspect_looks_at_the_default_run_as_other_commands_do(pipeline: Run, tmp_path: Path) -> None:
+    made_run(tmp_path).root.rename(tmp_path / "runs" / "default")
+    (tmp_path / "pipeline.toml").write_text("")
+    done = pipeline("inspect", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["budget_ms"] == 1.0
+    assert "[default: (default)]" in " ".join(pipeline("inspect", "--help", cwd=tmp_path).stdout.split())
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,19 @@ def test_without_a_terminal_a_line_every_half_minute(monkeypatch: pytest.MonkeyP
     assert lines[0].endswith("loss 4")
 
 
+def test_a_line_has_no_empty_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, lines = [100.0], list[str]()
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(module, "say", lines.append)
+    with progress_bar() as bar:
+        bar.get_time = lambda: now[0]
+        task = bar.add_task("search", total=10, note="")
+        for done, note in ((0, ""), (0, ""), (5, "loss 1"), (6, "")):
+            bar.update(task, completed=done, note=note)
+            now[0] += 30.0
+    assert lines == ["search 0/10", "search 5/10, loss 1", "search 6/10, ETA 0:02:00"], "4 steps are left, of 30 s each"
+
+
 def test_followers_of_a_launcher_are_silent(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

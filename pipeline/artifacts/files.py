@@ -30,7 +30,8 @@ class Int8Model(Artifact):
 class PredictScript(Artifact):
     """predict.py."""
 
-    name, maker, version = "predict_script", "export", 3  # 1 had a decoder of its own, 2 took all cores
+    # 1 had a decoder of its own, 2 took all cores, 3 stopped at a missing file
+    name, maker, version = "predict_script", "export", 4
 
 
 class GuideImages(Artifact):

@@ -47,3 +47,8 @@ class KnownLatency(Part):
     @property
     def latency_interval_ms(self) -> tuple[float, float] | None:
         return self.measured_interval_ms or self.expected_interval_ms
+
+    @property
+    def shown_noise(self) -> str:
+        """The noise floor as console and page show it."""
+        return "–" if self.noise_floor is None else f"{self.noise_floor:.1%}"

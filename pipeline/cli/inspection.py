@@ -47,7 +47,10 @@ def rank(
 @app.command()
 def inspect(
     genotype: Annotated[Path | None, typer.Option(help="A genotype file.")] = None,
-    run: Annotated[str | None, typer.Option("--run", help="A run that has chosen its network.")] = None,
+    run: Annotated[
+        str | None,
+        typer.Option("--run", help="A run that has chosen its network; not with a file.", show_default=DEFAULT_RUN),
+    ] = None,
     budget_ms: ChosenBudget = None,
     cells: Annotated[int | None, typer.Option(help="Cells of the network.")] = None,
     channels: Annotated[int | None, typer.Option(help="Channels of its first cell.")] = None,
@@ -70,7 +73,7 @@ def inspect(
     from pipeline.report.inspection import Size, inspect_file, inspect_run
     from pipeline.runner.opening import open_run
 
-    if (genotype is None) == (run is None):
+    if genotype is not None and run is not None:
         raise UserError("give either --genotype FILE or --run NAME")
     if genotype is not None and budget_ms is not None:
         raise UserError("--budget-ms is for one of several networks of a run; give --run NAME with it")
@@ -81,7 +84,7 @@ def inspect(
         settings = read_config(config, flags, optional=config == CONFIG_FILE)
         found = inspect_file(genotype, size, settings, config.absolute().parent, measure)
     else:
-        context = open_run(config, str(run), flags, budget_ms)
+        context = open_run(config, DEFAULT_RUN if run is None else run, flags, budget_ms)
         found = inspect_run(context.run, size, context.config, measure)
     print_result(found.record(), json)
 

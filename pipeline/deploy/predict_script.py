@@ -38,6 +38,8 @@ class Classifier:
 
     def chances(self, image: Path) -> np.ndarray:
         """The probability of every class; the pixels are those of training."""
+        if image.is_dir() or not image.exists():
+            raise ImageRefused(f"there is no {'image in' if image.exists() else 'file or folder'} {image}")
         _, channels, side, _ = self.input.shape
         pixels: np.ndarray = decode(image, side, channels == 3)[None]
         if self.input.type == "tensor(float)":
@@ -57,13 +59,14 @@ def certified_threads(model: Path) -> int:
 
 
 def find_images(given: list[Path]) -> list[Path]:
-    """Files as they are given, and the images below folders."""
+    """Files as they are given, and the images below folders; a path that has none stays, to be refused in its turn."""
     found: list[Path] = []
     for path in given:
-        inside = sorted(file for file in path.rglob("[!.]*") if file.suffix.lower() in SUFFIXES and file.is_file())
-        if not path.exists() or (path.is_dir() and not inside):
-            raise SystemExit(f"there is no {'image in' if path.exists() else 'file or folder'} {path}")
-        found += inside if path.is_dir() else [path]
+        try:
+            inside = sorted(file for file in path.rglob("[!.]*") if file.suffix.lower() in SUFFIXES and file.is_file())
+        except OSError:  # a folder that is closed to this user
+            inside = []
+        found += inside or [path]
     return found
 
 
@@ -79,7 +82,7 @@ def main() -> int:
     for image in images:
         try:
             chances = classifier.chances(image)
-        except ImageRefused as error:
+        except (ImageRefused, OSError) as error:
             sys.stderr.write(f"{error}\n")
             refused += 1
             continue

@@ -9,6 +9,8 @@ from xml.etree.ElementTree import Element, tostring
 
 Child = Element | str | int | float | None | Iterable["Child"]
 
+_COMMAND = re.compile("`([^`]+)`")
+_PROJECT = "../../"  # as seen from a page
 # control characters and lone surrogates (file names that are not UTF-8), which no page can hold
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x9f\ud800-\udfff\ufffe\uffff]")
 
@@ -43,9 +45,31 @@ def _show(value: object) -> str:
     return _UNPRINTABLE.sub("�", text)
 
 
+def with_code(text: str) -> list[Child]:
+    """A text as the console says it, with commands between backticks, as the page shows it."""
+    return [tag("code", part) if place % 2 else part for place, part in enumerate(_COMMAND.split(text))]
+
+
 def link(path: PurePosixPath | str, text: str = "") -> Element:
     """A link to a file of the project, from two folders below it (runs/NAME and exports/NAME alike)."""
-    return tag("a", text or str(path), href=f"../../{quote(str(path), safe='/')}")
+    return tag("a", text or str(path), href=_address(path))
+
+
+def _address(path: PurePosixPath | str) -> str:
+    return f"{_PROJECT}{quote(str(path), safe='/')}"
+
+
+def keep_links_within(root: Element, folder: PurePosixPath) -> None:
+    """Links to files of `folder` lead there from within it; of all others in the project the name alone stays."""
+    inside = _address(f"{folder}/")
+    for anchor in root.iter("a"):
+        target = anchor.get("href", "")
+        if target.startswith(inside):
+            anchor.set("href", target.removeprefix(inside))
+            anchor.text = (anchor.text or "").removeprefix(f"{folder}/")
+        elif target.startswith(_PROJECT):
+            anchor.tag = "span"
+            del anchor.attrib["href"]
 
 
 def render_html(root: Element) -> str:

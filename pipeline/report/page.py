@@ -11,7 +11,7 @@ from pipeline.latency.devices import open_device
 from pipeline.latency.onnx_device import OnnxDevice
 from pipeline.latency.part_times import time_parts
 from pipeline.report.contents import Contents, read_contents
-from pipeline.report.markup import render_html, tag
+from pipeline.report.markup import keep_links_within, render_html, tag, with_code
 from pipeline.report.sections.answer import make_answer
 from pipeline.report.sections.network import make_network, make_table
 from pipeline.report.sections.reasons import make_reasons
@@ -28,22 +28,23 @@ _SECTIONS = (
     make_answer, make_reasons, make_network, make_table, make_search, make_training, make_suspects, make_rivals,
     make_budgets, make_settings,
 )  # fmt: skip
+_IN_PROJECT = "Links lead to the files that the figures come from, as long as this page lies in its project."
+_IN_EXPORT = "Links lead to files beside this page; other files that it names lie in the project that it comes from."
 
 
 def write_report(run: RunDir, config_path: Path) -> Path:
-    """Write runs/NAME/report.html, and the same beside the export if there is one."""
+    """Write runs/NAME/report.html, and beside the export, if there is one, the same without links to other folders."""
     contents = _with_part_times(read_contents(run, config_path))
-    page = render_page(contents)
     for note in contents.notes:
         say(f"report: {note}")
-    write_text(run.report, page)
+    write_text(run.report, render_page(contents))
     if contents.card is not None:
-        write_text(run.exported_report, page)
+        write_text(run.exported_report, render_page(contents, exported=True))
     return run.report
 
 
-def render_page(contents: Contents) -> str:
-    """The page; the same contents give the same text."""
+def render_page(contents: Contents, exported: bool = False) -> str:
+    """The page; the same contents give the same text. The `exported` one may be copied with its folder."""
     sections = [made for make in _SECTIONS if (made := make(contents)) is not None]
     title = f"{contents.run.name} – latency pipeline"
     head = tag(
@@ -60,9 +61,11 @@ def render_page(contents: Contents) -> str:
         tag("header", tag("h1", "Run ", tag("bdi", contents.run.name))),
         tag("nav", [_entry(one) for one in sections]),
         tag("main", _notes(contents), sections),
-        tag("footer", "Links lead to the files that the figures come from, as long as this page lies in its project."),
+        tag("footer", _IN_EXPORT if exported else _IN_PROJECT),
         tag("script", SCRIPT),
     )
+    if exported:
+        keep_links_within(body, contents.place(contents.run.exports))
     return render_html(tag("html", head, body, lang="en"))
 
 
@@ -74,7 +77,12 @@ def _entry(made: Element) -> Element:
 def _notes(contents: Contents) -> Element | None:
     if not contents.notes:
         return None
-    return tag("div", [tag("p", note) for note in contents.notes], class_="notes", role="note")
+    return tag("div", [tag("p", with_code(_begun(note))) for note in contents.notes], class_="notes", role="note")
+
+
+def _begun(note: str) -> str:
+    """With a capital letter, unless it begins with the name of a file."""
+    return note[:1].upper() + note[1:] if note.partition(" ")[0].isalpha() else note
 
 
 def _with_part_times(contents: Contents) -> Contents:

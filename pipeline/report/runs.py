@@ -1,7 +1,8 @@
 """`pipeline list`: the runs of a project with their budget, state, accuracy and latency."""
 
 import fcntl
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,17 @@ from pipeline.artifacts.artifact import Typed
 from pipeline.artifacts.certificate import Certificate
 from pipeline.artifacts.metrics import Metrics
 from pipeline.artifacts.model_card import ModelCard
-from pipeline.artifacts.stage_record import trained_another
+from pipeline.artifacts.stage_record import StageRecord, trained_another
 from pipeline.config_file import read_config
 from pipeline.console import print_result, say, show
 from pipeline.errors import UserError
 from pipeline.report.contents import trained_for
-from pipeline.rundir import RunDir, budget_folders, run_names
+from pipeline.resumable.checkpoint import hash_state
+from pipeline.rundir import RunDir, budget_folders, budget_name, run_names
 from pipeline.whole_files import read_json
 
+_SAVING = ("search", "discretize", "teach", "retrain")  # stages that go on from what they saved
+_SAVED = ("*.pt", "measured.jsonl")
 _HEADINGS = ("run", "space", "budget", "state", "accuracy", "measured")
 
 
@@ -45,6 +49,7 @@ def _describe(run: RunDir) -> dict[str, Any]:
         "run": run.name,
         **_settings(run),
         "state": _state(run, bool(certificate), bool(metrics), bool(card), bool(damaged)),
+        "under_way": _under_way(run, _SAVING),
         "outdated": trained_another(run),
         **({} if told is None else {"budget_ms": told.budget_ms}),
         "percentile": None if told is None else told.percentile,
@@ -72,6 +77,7 @@ def _other_budgets(run: RunDir, own_ms: float, read: Callable[[type[Any], Path],
         yield {
             "budget_ms": one.budget_ms,
             "state": "certified" if trained is None else "exported" if card else "trained",
+            "under_way": _under_way(replace(run, budget=budget_name(one.budget_ms)), ("retrain",)),
             "test_accuracy": None if metrics is None else metrics.test_accuracy,
             "measured_ms": None if told.measured_ms is None else told.measured_ms.at(told.percentile),
             "percentile": told.percentile,
@@ -94,6 +100,28 @@ def _state(run: RunDir, certified: bool, trained: bool, exported: bool, damaged:
     return next((state for state, is_so in reached.items() if is_so), "started")
 
 
+def _under_way(run: RunDir, stages: Iterable[str]) -> str | None:
+    """The first of these stages that has begun and saved something to go on from."""
+    return next((stage for stage in stages if _has_saved(run, stage)), None)
+
+
+def _has_saved(run: RunDir, stage: str) -> bool:
+    checkpoints = run.checkpoints(stage)
+    try:
+        saved = any(path.is_file() for pattern in _SAVED for path in checkpoints.rglob(pattern))
+        return saved and hash_state(checkpoints) != _finished_state(run, stage)
+    except FileNotFoundError:  # a file that its stage, at work now, has just replaced
+        return True
+
+
+def _finished_state(run: RunDir, stage: str) -> str | None:
+    """That of a stage which was done, and killed before its state had gone."""
+    try:
+        return StageRecord.read(run.record(stage)).state if run.record(stage).is_file() else None
+    except UserError:
+        return None
+
+
 def _is_held(run: RunDir) -> bool:
     """Whether another process is at work on it."""
     lock = run.root / ".lock"
@@ -107,12 +135,12 @@ def _is_held(run: RunDir) -> bool:
     return False
 
 
-def _row(record: Mapping[str, Any]) -> list[str]:
+def _row(record: Mapping[str, Any], running: bool) -> list[str]:
     """Budget, state, accuracy and latency."""
     budget_ms, accuracy, ms = record["budget_ms"], record["test_accuracy"], record["measured_ms"]
     return [
         "–" if budget_ms is None else f"{budget_ms:g} ms",
-        record["state"],
+        record["state"] + f", {record['under_way']} interrupted" * bool(record["under_way"] and not running),
         "–" if accuracy is None else f"{accuracy:.2%}",
         "–" if ms is None else f"{ms:.3g} ms (p{record['percentile']})",
     ]
@@ -131,10 +159,11 @@ def print_runs(records: list[dict[str, Any]], as_json: bool) -> None:
         table.add_column(heading, overflow="fold", no_wrap=heading not in ("run", "state"))
     for record in records:
         older = ", an older choice" * record["outdated"]
-        state = f"{record['state']}{older}{', running' * record['running']}"
-        table.add_row(record["run"], record["space"] or "–", *_row({**record, "state": state}))
+        running = record["running"]
+        state = f"{record['state']}{older}{', running' * running}"
+        table.add_row(record["run"], record["space"] or "–", *_row({**record, "state": state}, running))
         for other in record["other_budgets"]:
-            table.add_row("", "", *_row(other))
+            table.add_row("", "", *_row(other, running))
     show(table)
     pages = [page for record in records for page in record["reports"]]
     if pages:

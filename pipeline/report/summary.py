@@ -39,7 +39,7 @@ def summarize(card: ModelCard) -> dict[str, str]:
         ),
         "latency": card.basis,
         "median of all calls (raw_p50)": _milliseconds(latency.raw_p50),
-        "noise floor": _noise(card.noise_floor),
+        "noise floor": _noise(card),
         "contract": f"all {len(card.contract)} clauses kept",
     }
     if card.int8 is not None:
@@ -60,7 +60,7 @@ def _certified(certificate: Certificate) -> str:
     certified = _milliseconds(certificate.certified_ms)
     if certificate.noise_floor is None:
         return f"{certified}: {certificate.basis}{_near(certificate)}"
-    return f"{certified} before training, noise floor {_noise(certificate.noise_floor)}{_near(certificate)}"
+    return f"{certified} before training, noise floor {_noise(certificate)}{_near(certificate)}"
 
 
 def _near(record: Certificate | ModelCard) -> str:
@@ -71,10 +71,8 @@ def _near(record: Certificate | ModelCard) -> str:
     return f"; within the noise of the budget: p{record.percentile} lies between {low} and {high}"
 
 
-def _noise(floor: float | None) -> str:
-    if floor is None:
-        return "–"
-    return f"{floor:.0%}" if floor <= FIRM_NOISE_FLOOR else f"{floor:.0%}: provisional"
+def _noise(record: Certificate | ModelCard) -> str:
+    return record.shown_noise + ": provisional" * ((record.noise_floor or 0.0) > FIRM_NOISE_FLOOR)
 
 
 def loading_line(model: Path, threads: int) -> str:

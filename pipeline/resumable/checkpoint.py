@@ -90,6 +90,12 @@ def hash_of(record: object) -> str:
     return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
 
 
+def hash_state(checkpoints: Path) -> str | None:
+    """The identity of the state of a stage under way: its files by name, most of which hold a hash, and size."""
+    files = sorted((str(one.relative_to(checkpoints)), one.stat().st_size) for one in checkpoints.rglob("*.*"))
+    return hash_of(files) if files else None
+
+
 def _read(file: _File) -> dict[str, Any] | None:
     """What a file holds, or None if it is not what was written."""
     try:

@@ -8,6 +8,7 @@ from pipeline.artifacts.files import GivenGenotype, GuideImages, Images, StartWe
 from pipeline.artifacts.latency_table import LatencyTable
 from pipeline.artifacts.stage_record import StageRecord
 from pipeline.errors import UserError
+from pipeline.latency.table import readable_table
 from pipeline.rundir import refuse_misspelt
 from pipeline.stages import STAGES, Stage, stages_of
 from pipeline.stages.context import Context
@@ -47,6 +48,14 @@ def hash_of(context: Context, kind: type[Artifact]) -> str | None:
         return table_hash(context)
     path = path_of(context, kind)
     return sha256_of(path) if path.is_file() else None
+
+
+def describe_lack(context: Context, kind: type[Artifact]) -> str:
+    """Why an artifact has no hash; a table of other networks is there, and says nothing about this run's."""
+    path = path_of(context, kind)
+    if kind is not LatencyTable or not path.is_file():
+        return "is missing"
+    return "cannot be read" if readable_table(path) is None else "lacks networks that the settings ask for"
 
 
 def read_record(context: Context, stage: Stage) -> StageRecord:

@@ -19,14 +19,14 @@ from pipeline.config import Config
 from pipeline.config_file import render_config
 from pipeline.console import is_follower, launched_processes, say
 from pipeline.errors import Interrupted, UserError
-from pipeline.resumable.checkpoint import OtherConfigurationError
+from pipeline.resumable.checkpoint import OtherConfigurationError, hash_state
 from pipeline.rundir import budget_folders
-from pipeline.runner.artifacts import check_inputs, hash_of, hash_outputs, read_record, require_places
+from pipeline.runner.artifacts import check_inputs, describe_lack, hash_of, hash_outputs, read_record, require_places
 from pipeline.runner.environment import describe_environment
 from pipeline.runner.explaining import explained
 from pipeline.runner.log import logged
 from pipeline.runner.opening import flags_of_first_attempt, remember_flags
-from pipeline.runner.redoing import Sessions, confirm_redo, drop_finished_state, hash_state, replaced_export, set_aside
+from pipeline.runner.redoing import Sessions, confirm_redo, drop_finished_state, replaced_export, set_aside
 from pipeline.stages import STAGES, TRANSFER, Stage, stage_named, stages_of
 from pipeline.stages.context import Context
 from pipeline.stages.teachers import open_teacher
@@ -196,9 +196,10 @@ def _named_changes(
     changes = list(_changed_settings(context, stage, before)) if before else []
     if not changes:
         return error
+    anew = f"`pipeline {context.run.call(stage.command)} --force`"
     return UserError(
         f"{stage.name} was interrupted under other settings ({'; '.join(changes)}): undo the change to go on with what "
-        "is saved, use another --run, or give up what is saved with --force"
+        f"is saved, use another --run, or give up what is saved with {anew}"
     )
 
 
@@ -259,7 +260,7 @@ def _changed_files(context: Context, stage: Stage, record: StageRecord) -> Itera
     for kind in stage.writes:
         now = hash_of(context, kind)
         if now is None and not kind.optional:
-            yield f"its {_title(kind)} is missing"
+            yield f"its {_title(kind)} {describe_lack(context, kind)}"
         elif now != record.outputs.get(kind.name, now):
             yield f"its {_title(kind)} was altered"
         elif kind.version != record.versions.get(kind.name, 1):

@@ -17,7 +17,7 @@ from pipeline.artifacts.network import ChosenNetwork
 from pipeline.console import ask
 from pipeline.errors import UserError
 from pipeline.latency.profiling import sweep_stored
-from pipeline.resumable.checkpoint import hash_of
+from pipeline.resumable.checkpoint import hash_state
 from pipeline.runner.artifacts import read_record
 from pipeline.stages import Stage
 from pipeline.stages.context import Context
@@ -89,12 +89,6 @@ def _coming_budget(context: Context, stages: Sequence[Stage]) -> float:
         return context.read(Certificate).budget_ms
     wanted, several = context.config.target.budget_ms, context.config.discretize.budgets_ms
     return max(several) if several and wanted not in several else wanted
-
-
-def hash_state(checkpoints: Path) -> str | None:
-    """The identity of the state of a stage under way: its files by name, most of which hold a hash, and size."""
-    files = sorted((str(one.relative_to(checkpoints)), one.stat().st_size) for one in checkpoints.rglob("*.*"))
-    return hash_of(files) if files else None
 
 
 def drop_finished_state(context: Context, stage: Stage) -> None:

@@ -26,7 +26,7 @@ _REFUSED = (
     "profile --threads 512", "profile --precision fp16", "profile --precision ", "profile --precision fp32,,",
     "profile --backend onnx", "profile --validate -1", "profile --from-kit nowhere", "profile --write-kit runs",
     "profile --from-kit pipeline.toml", "init --preset nothing", "init", "init --config nowhere/x/../\x00",
-    "init --config .", "inspect", "inspect --run nowhere", "inspect --genotype nowhere", "inspect --genotype .",
+    "init --config .", "inspect --run nowhere", "inspect --genotype nowhere", "inspect --genotype .",
     "inspect --genotype a --run b", "inspect --run default --cells 0", "inspect --run default --channels -1",
     "inspect --run default --resolution 7", "inspect --run default --resolution 100000",
     "inspect --run default --classes 0", "inspect --run default --in-channels 0", "inspect --run default --table .",
@@ -51,7 +51,7 @@ _REFUSED = (
 )  # fmt: skip
 _DONE = (
     "--help", "--version", "", "search --help", "list", "list --json", "report", "check", "check --json",
-    "inspect --run default --json", "search", "discretize", "retrain", "export", "profile", "--debug list",
+    "inspect", "inspect --run default --json", "search", "discretize", "retrain", "export", "profile", "--debug list",
 )  # fmt: skip
 
 

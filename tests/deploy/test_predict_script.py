@@ -197,6 +197,15 @@ def test_what_training_refuses_is_refused_in_the_same_words_and_the_rest_answere
     assert line.endswith(f"  {sound}") and tally.startswith("      1  ")
 
 
+def test_what_is_not_there_keeps_nothing_else_from_an_answer(exported: Path, tmp_path: Path) -> None:
+    sound, missing, empty = make_pictures(tmp_path / "pictures")[0], tmp_path / "missing.png", tmp_path / "empty"
+    empty.mkdir()
+    alone = run(sys.executable, exported, sound).stdout
+    done = run(sys.executable, exported, missing, sound, empty)
+    assert done.returncode == 1 and done.stdout == f"{sound}\n{alone}", "several were asked about: it is named"
+    assert done.stderr.splitlines() == [f"there is no file or folder {missing}", f"there is no image in {empty}"]
+
+
 def test_the_right_thing_is_blamed(exported: Path, tmp_path: Path) -> None:
     picture, missing = make_pictures(tmp_path / "pictures")[0], tmp_path / "missing.png"
     (tmp_path / "empty").mkdir()

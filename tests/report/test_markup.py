@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.report.markup import link, render_html, render_svg, tag
+from pipeline.report.markup import link, render_html, render_svg, tag, with_code
 from tests.report.test_page import Parsed
 
 
@@ -26,6 +26,11 @@ def test_lone_surrogates_and_control_characters_are_replaced() -> None:
 def test_text_numbers_and_elements_keep_their_order() -> None:
     tree = tag("p", "a", tag("b", 1), ["c", None, [tag("i"), 2.5]], "d", class_="x", stroke_width=3, id=None)
     assert render_html(tree) == '<!DOCTYPE html>\n<p class="x" stroke-width="3">a<b>1</b>c<i></i>2.5d</p>\n'
+
+
+def test_commands_between_backticks_are_set_as_code_and_all_else_stays_as_it_is() -> None:
+    shown = render_html(tag("p", with_code("run `a <b>` or `c`, not ` alone")))
+    assert "<p>run <code>a &lt;b&gt;</code> or <code>c</code>, not ` alone</p>" in shown
 
 
 def test_a_link_quotes_what_an_address_cannot_hold() -> None:

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from pipeline.errors import UserError
 from pipeline.report.contents import read_contents
 from pipeline.report.page import render_page, write_report
 from pipeline.report.runs import describe_runs
+from pipeline.report.summary import summarize
 from pipeline.rundir import RunDir
 from pipeline.space.genotype import genotype_from_record
 from pipeline.space.skeleton import Skeleton
@@ -83,7 +85,7 @@ def test_a_finished_run_has_every_section_in_order_and_says_the_answer(tmp_path:
     assert "ours is ahead" in text and "resnet18 was left out: the nearest it comes is 3 ms" in text
     assert "p50 / p95 / p99" in text and "5 % of calls take longer than p95" in text
     assert "deployed: epoch 5" in text, "the best epoch on images kept aside, not the last"
-    assert run.exported_report.read_text(encoding="utf-8") == page
+    assert Parsed(run.exported_report.read_text(encoding="utf-8")).ids == parsed.ids
     assert page_of(run) == page, "the same contents give the same page"
 
 
@@ -94,6 +96,15 @@ def test_percentiles_that_the_budget_is_not_for_are_told_when_they_are_over_it(
     run = made_run(tmp_path)
     made_card(measured_ms=Percentiles(p50=0.9, p95=p95_ms, p99=1.2)).write(run.model_card)
     assert f"the budget is for p50, and {told}" in "".join(Parsed(page_of(run)).text)
+
+
+@pytest.mark.parametrize(("noise_floor", "shown"), [(0.0049, "0.5%"), (0.0514, "5.1%")])
+def test_page_and_closing_table_show_the_same_noise_floor(tmp_path: Path, noise_floor: float, shown: str) -> None:
+    run, card = made_run(tmp_path), made_card(noise_floor=noise_floor)
+    card.write(run.model_card)
+    assert summarize(card)["noise floor"].split(":")[0] == shown
+    told = re.findall(r"noise floor ([0-9.]+%)", "".join(Parsed(page_of(run)).text))
+    assert set(told) == {shown}, "in the facts, and in what makes it provisional"
 
 
 def test_several_budgets_have_a_table_with_the_accuracy_of_those_that_were_trained(tmp_path: Path) -> None:
@@ -112,10 +123,14 @@ def test_a_page_never_shows_an_older_training_as_that_of_the_present_choice(tmp_
         stage="retrain", finished="", settings={}, outputs={}, inputs={"genotype": sha256_of(run.genotype)}
     )
     trained.write(run.record("retrain"))
-    kept = write_report(run, tmp_path / "pipeline.toml").read_text(encoding="utf-8")
+    write_report(run, tmp_path / "pipeline.toml")
+    kept = run.exported_report.read_text(encoding="utf-8")
     assert "older choice" not in kept and not describe_runs(tmp_path)[0]["outdated"]
     trained.model_copy(update={"inputs": {"genotype": "0" * 64}}).write(run.record("retrain"))
-    text = "".join(Parsed(write_report(run, tmp_path / "pipeline.toml").read_text(encoding="utf-8")).text)
+    page = write_report(run, tmp_path / "pipeline.toml").read_text(encoding="utf-8")
+    text = "".join(Parsed(page).text)
+    assert '<div class="notes" role="note"><p>The network that was trained' in page
+    assert ": <code>pipeline retrain --run demo</code> and <code>pipeline export --run demo</code> bring" in page
     assert "an older choice than the one shown here" in text and "clauses kept" not in text
     assert "The one look at" not in text and "before training" in text and "Next: pipeline retrain" in text
     assert run.exported_report.read_text(encoding="utf-8") == kept, "beside the model stays the page about it"
@@ -128,10 +143,9 @@ def test_a_network_no_better_than_chance_is_called_so(tmp_path: Path) -> None:
     metrics = Metrics.read(run.metrics)
     share = metrics.largest_class_share
     metrics.model_copy(update={"test_accuracy": share}).write(run.metrics)
-    assert (
-        f"But it is no better than chance: answering always the most frequent class is right on {share:.0%}"
-        in "".join(Parsed(page_of(run)).text)
-    )
+    page = page_of(run)
+    told = f"But it is no better than chance: answering always the most frequent class is right on {share:.0%}"
+    assert told in "".join(Parsed(page).text) and "<code>pipeline check</code>" in page
 
 
 def test_the_surest_mistakes_are_named_by_file_and_few_classes_have_no_top_5(tmp_path: Path) -> None:
@@ -235,18 +249,33 @@ def test_a_teacher_and_where_weights_started_are_named_with_their_measure(tmp_pa
     assert "started with weights of supernet, 90% of the weights" in text
 
 
-def test_every_link_leads_to_a_file_of_the_project_from_both_places(tmp_path: Path) -> None:
+def files_linked(page: Path) -> set[str]:
+    """Where links lead, beside those within the page, which must be there."""
+    parsed = Parsed(page.read_text(encoding="utf-8"))
+    targets = [a["href"] or "" for tag, a in parsed.tags if tag == "a"]
+    inside, files = ([t for t in targets if t.startswith("#") is own] for own in (True, False))
+    assert len(inside) >= len(SECTIONS) and {f"#{name}" for name in SECTIONS} <= set(inside)
+    return set(files)
+
+
+def test_every_link_leads_to_a_file_of_the_project(tmp_path: Path) -> None:
     run = made_run(tmp_path)
     write_report(run, tmp_path / "pipeline.toml")
     (run.model).write_bytes(b"")
     run.evidence.write_text("")
-    for page in (run.report, run.exported_report):
-        targets = [a["href"] or "" for tag, a in Parsed(page.read_text(encoding="utf-8")).tags if tag == "a"]
-        inside, files = ([t for t in targets if t.startswith("#") is own] for own in (True, False))
-        assert len(inside) >= len(SECTIONS) and {f"#{name}" for name in SECTIONS} <= set(inside)
-        assert len(set(files)) >= 8
-        for target in files:
-            assert (page.parent / target).is_file(), target
+    files = files_linked(run.report)
+    assert len(files) >= 8
+    for target in files:
+        assert (run.root / target).is_file(), target
+
+
+def test_an_exported_page_links_to_what_is_copied_with_it_and_to_nothing_else(tmp_path: Path) -> None:
+    run = made_run(tmp_path)
+    write_report(run, tmp_path / "pipeline.toml")
+    assert files_linked(run.exported_report) == {"model.json", "model.onnx"}
+    page = run.exported_report.read_text(encoding="utf-8")
+    assert "../" not in page and "exports/demo/model" not in page
+    assert "runs/demo/discretize/certificate.json" in page, "where a figure comes from is still said"
 
 
 def test_names_are_text_whatever_they_hold(tmp_path: Path) -> None:
@@ -307,6 +336,12 @@ def test_what_cannot_be_read_is_said_and_the_rest_shown(tmp_path: Path) -> None:
     assert "history.jsonl has 2 unreadable lines, left out here" in text
     assert "selection.json is damaged" in text
     assert parsed.ids == list(SECTIONS)
+
+
+def test_a_note_keeps_the_name_of_a_file_as_it_is_written(tmp_path: Path) -> None:
+    contents = read_contents(made_run(tmp_path), tmp_path / "pipeline.toml")
+    page = render_page(replace(contents, notes=("pipeline.toml has 1 mistake", "the `<b>` is gone")))
+    assert "<p>pipeline.toml has 1 mistake</p><p>The <code>&lt;b&gt;</code> is gone</p>" in page
 
 
 def test_ten_thousand_epochs_are_thinned_and_the_page_stays_small(tmp_path: Path) -> None:

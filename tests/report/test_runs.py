@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from pipeline.artifacts.document import Percentiles
+from pipeline.artifacts.stage_record import StageRecord
 from pipeline.console import console
 from pipeline.report.comparison import print_comparison
 from pipeline.report.page import write_report
 from pipeline.report.runs import describe_runs, print_runs
+from pipeline.resumable.checkpoint import hash_state
 from pipeline.rundir import RunDir
 from pipeline.whole_files import write_json, write_text
 from tests.artifacts.made import made_card, made_comparison
@@ -39,6 +41,46 @@ def test_a_run_under_way_is_listed_with_the_budget_of_its_flags(tmp_path: Path) 
     assert describe_runs(tmp_path)[0]["budget_ms"] == 2.0
     write_json(run.flags, {"target": {"budget_ms": 1.5}})
     assert describe_runs(tmp_path)[0]["budget_ms"] == 1.5
+
+
+def test_saved_work_of_a_stage_that_was_stopped_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console, "width", 120)
+    run, begun = made_run(tmp_path), RunDir(tmp_path, "begun")
+    add_budgets(run)
+    write_text(begun.checkpoints("search") / "history.jsonl", "")
+    assert [one["under_way"] for one in describe_runs(tmp_path)] == [None, None], "nothing to go on from"
+    write_text(begun.checkpoints("search") / "000001-step-2-ab.pt", "state")
+    write_text(replace(run, budget="0.25ms").checkpoints("retrain") / "epoch" / "000001-step-2-ab.pt", "state")
+    first, demo = records = describe_runs(tmp_path)
+    assert (first["state"], first["under_way"], demo["under_way"]) == ("started", "search", None)
+    assert [one["under_way"] for one in demo["other_budgets"]] == ["retrain", None]
+    print_runs(records, as_json=False)
+    shown = " ".join(capsys.readouterr().err.split())
+    assert "started, search interrupted" in shown and "certified, retrain interrupted" in shown
+    with begun.locked():
+        print_runs(describe_runs(tmp_path), as_json=False)
+    shown = " ".join(capsys.readouterr().err.split())
+    assert "started, running" in shown and "search interrupted" not in shown
+
+
+def test_state_that_a_finished_stage_left_is_no_interruption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed after its record was written, before its state had gone; what was saved since is work of its own."""
+    run = RunDir(tmp_path, "done")
+    checkpoints = run.checkpoints("search")
+    write_text(checkpoints / "000001-step-2-ab.pt", "state")
+    done = StageRecord(stage="search", finished="", settings={}, inputs={}, outputs={}, state=hash_state(checkpoints))
+    done.write(run.record("search"))
+    assert describe_runs(tmp_path)[0]["under_way"] is None
+    write_text(checkpoints / "000002-step-4-cd.pt", "state")
+    assert describe_runs(tmp_path)[0]["under_way"] == "search"
+
+    def vanish(_: Path) -> str:
+        raise FileNotFoundError("as its stage drops the older of its states")
+
+    monkeypatch.setattr("pipeline.report.runs.hash_state", vanish)
+    assert describe_runs(tmp_path)[0]["under_way"] == "search"
 
 
 def test_networks_of_other_budgets_are_listed_with_what_became_of_them(

@@ -28,7 +28,7 @@ CARD = made_card(
 
 def test_a_quiet_run_has_figures_and_no_reservations() -> None:
     rows = summarize(CARD)
-    assert rows["certificate"] == "0.224 ms before training, noise floor 4%"
+    assert rows["certificate"] == "0.224 ms before training, noise floor 4.0%"
     assert rows["measured p50 / p95 / p99"] == "0.171 ms / 0.22 ms / 0.25 ms"
     assert rows["median of all calls (raw_p50)"] == "0.21 ms"
     assert not any(doubt in value for doubt in ("provisional", "within the noise") for value in rows.values())
@@ -40,14 +40,14 @@ def test_a_result_within_the_noise_of_its_budget_is_marked() -> None:
     certificate = CERTIFICATE.model_copy(update=near)
     rows = summarize(CARD.model_copy(update=near | {"certificate": certificate}))
     assert rows["budget"] == f"0.3 ms at p95{mark}"
-    assert rows["certificate"].endswith(f"noise floor 4%{mark}")
+    assert rows["certificate"].endswith(f"noise floor 4.0%{mark}")
 
 
 def test_noise_and_a_table_below_its_gate_are_said() -> None:
     certificate = CERTIFICATE.model_copy(update={"noise_floor": 0.12, "table_validated": False})
     rows = summarize(CARD.model_copy(update={"certificate": certificate, "noise_floor": 0.2}))
-    assert rows["certificate"].endswith("noise floor 12%: provisional")
-    assert rows["noise floor"] == "20%: provisional"
+    assert rows["certificate"].endswith("noise floor 12.0%: provisional")
+    assert rows["noise floor"] == "20.0%: provisional"
     assert rows["predicted"] == "0.17 ms (provisional: the latency table misses its validity gate)"
 
 

@@ -358,8 +358,9 @@ def test_saved_state_of_other_settings_is_refused_with_what_has_changed(
     monkeypatch.setattr(execution, "_module", lambda _: SimpleNamespace(run=work))
     with pytest.raises(Interrupted):
         run_stage(context(tmp_path, epochs=210), FIRST)
-    with pytest.raises(UserError, match=r"\(search.epochs changed from 210 to 105\): undo the change to go on"):
-        run_stage(context(tmp_path, epochs=105), FIRST)
+    with pytest.raises(UserError, match=r"\(search.epochs changed from 210 to 105\): undo the change to go on") as told:
+        run_all(context(tmp_path, epochs=105))
+    assert "`pipeline search --run one --force`" in str(told.value), "`pipeline run` takes no --force"
     (context(tmp_path).run.checkpoints("search") / "took.json").write_text("[]")  # as a kill leaves none
     with pytest.raises(UserError, match="another configuration"):
         run_stage(context(tmp_path, epochs=105), FIRST)

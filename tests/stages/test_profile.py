@@ -12,7 +12,7 @@ from pipeline.latency.predictor import Predictor
 from pipeline.latency.table import table_name
 from pipeline.latency.target import TargetMachine
 from pipeline.rundir import RunDir
-from pipeline.runner.execution import run_stage
+from pipeline.runner.execution import changes_since, run_stage
 from pipeline.stages import profile as stage
 from pipeline.stages import stage_named
 from pipeline.stages.context import Context
@@ -67,6 +67,24 @@ def test_every_size_of_the_grid_is_calibrated(tmp_path: Path) -> None:
     table = LatencyTable.read(context.run.tables / table_name(FINGERPRINT, "nasbench201"))
     assert [entry.skeleton["channels"] for entry in table.column("fp32").skeletons] == [4, 8]
     assert all(entry.validation is None for entry in table.column("fp32").skeletons)
+
+
+def test_why_a_table_will_not_do_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in ("profile", "tables"):
+        monkeypatch.setattr(f"pipeline.stages.{place}.open_target", lambda _: TargetMachine(FakeDevice()))
+    profile, context = stage_named("profile"), make_context(tmp_path)
+    run_stage(context, profile)
+    assert list(changes_since(context, profile)) == []
+
+    def reason(context: Context) -> str:
+        return list(changes_since(context, profile))[-1].partition(" (took")[0]
+
+    wider = make_context(tmp_path, discretize={"channels_grid": [4, 8]})
+    assert reason(wider) == "its table lacks networks that the settings ask for"
+    table_path(context).write_text("{")
+    assert reason(context) == "its table cannot be read"
+    table_path(context).unlink()
+    assert reason(context) == "its table is missing"
 
 
 def test_a_kept_table_is_said_to_be_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from pipeline.artifacts.model_card import ModelCard
 from pipeline.latency.target import FIRM_NOISE_FLOOR, P50_MEANS
 from pipeline.report.contents import Contents
 from pipeline.report.layout import Fact, facts, figure, folded, section, table
-from pipeline.report.markup import Child, link, tag
+from pipeline.report.markup import Child, link, tag, with_code
 from pipeline.report.pictures.selection import draw_gauge
 from pipeline.space.plan import count_macs, count_params
 from pipeline.training.measures import describe_chance, wilson_interval
@@ -46,8 +46,8 @@ def make_answer(contents: Contents) -> Element:
         "answer",
         "The answer",
         _verdict(latency),
-        tag("p", _doubts(latency, contents.certificate), class_="doubt"),
-        None if contents.metrics is None else tag("p", _chance(contents.metrics), class_="verdict bad"),
+        tag("p", with_code(_doubts(latency, contents.certificate)), class_="doubt"),
+        None if contents.metrics is None else tag("p", with_code(_chance(contents.metrics)), class_="verdict bad"),
         figure(gauge, caption, source),
         facts(_facts(contents, latency)),
         tag("p", tag("strong", "Is it worth it? "), _describe_rivals(contents)),
@@ -87,7 +87,7 @@ def _doubts(latency: _Latency, certificate: Certificate | None) -> str:
     if told.basis == PREDICTED:
         doubts.append(f"{PREDICTED}: `export --write-kit` lets it measure")
     if told.noise_floor is not None and told.noise_floor > FIRM_NOISE_FLOOR:
-        doubts.append(f"the machine was noisy (noise floor {told.noise_floor:.0%})")
+        doubts.append(f"the machine was noisy (noise floor {told.shown_noise})")
     if certificate is not None and certificate.table_validated is False:
         doubts.append("the latency table misses its validity gate")
     if certificate is not None and certificate.table_differences:
@@ -108,7 +108,7 @@ def _facts(contents: Contents, latency: _Latency) -> list[Fact]:
         Fact(
             f"latency, p{told.percentile}",
             f"{latency.ms:.3g} ms",
-            f"{_basis(latency)}; 95 % between {low:.3g} and {high:.3g} ms{_noise(told.noise_floor)}",
+            f"{_basis(latency)}; 95 % between {low:.3g} and {high:.3g} ms{_noise(told)}",
         )
     )
     percentiles = " / ".join(f"{told.latency_ms.at(q):.3g}" for q in (50, 95, 99))
@@ -140,14 +140,14 @@ def _facts(contents: Contents, latency: _Latency) -> list[Fact]:
         rows.append(Fact("model", f"{card.file_mb:.2f} MB", link(contents.place(run.model))))
         rows.append(Fact("contract", f"{kept} of {len(card.contract)} clauses kept", "listed below"))
         if card.int8 is not None:
-            rows.append(Fact("int8", "shipped" if card.int8.shipped else "not shipped", card.int8.reason))
+            rows.append(Fact("int8", "shipped" if card.int8.shipped else "not shipped", with_code(card.int8.reason)))
     device = (certificate or told.certificate if isinstance(told, ModelCard) else told).device
     machine = f"{device.threads} thread(s), batch {device.batch}, {device.runtime} {device.runtime_version}"
     return [*rows, Fact("measured on", device.processor, machine)]
 
 
-def _noise(floor: float | None) -> str:
-    return "" if floor is None else f"; noise floor {floor:.1%}"
+def _noise(told: ModelCard | Certificate) -> str:
+    return "" if told.noise_floor is None else f"; noise floor {told.shown_noise}"
 
 
 def _accuracy(metrics: Metrics) -> Fact:
