@@ -67,6 +67,14 @@ class Command(NamedTuple):
             _say_next(context.run, self.stage, context.config)
         return context.run
 
+    def preview(self) -> None:
+        """Say what the stage would take."""
+        from pipeline.runner.execution import preview_stage
+        from pipeline.runner.opening import open_run
+        from pipeline.stages import stage_named
+
+        preview_stage(open_run(self.config, self.run, self.flags, self.budget_ms), stage_named(self.stage))
+
 
 def _exchange_kit(context: "Context", stage: "Stage", kit: Kit) -> None:
     """Hand out what the stage wants timed, or take back what the target has measured."""
@@ -157,13 +165,7 @@ def search(
         "search": {"method": method, "epochs": epochs, "allow_unvalidated": allow_unvalidated},
     }
     if dry_run:
-        from pipeline.runner.explaining import explained
-        from pipeline.runner.opening import open_run
-        from pipeline.stages.search import preview
-
-        context = open_run(config, run, flags)
-        with explained(context.config):
-            preview(context)
+        Command("search", config, run, flags).preview()
         return
     Command("search", config, run, flags, force=force, yes=yes).execute()
 
@@ -225,10 +227,7 @@ def retrain(
     flags: Flags = {"retrain": own, "data": {"path": absolute(data)}}
     flags["autodo"] = {"learn": learn, "guide": absolute(guide), "guide_share": guide_share}
     if dry_run:
-        from pipeline.runner.opening import open_run
-        from pipeline.stages.retrain import preview
-
-        preview(open_run(config, run, flags, budget_ms))
+        Command("retrain", config, run, flags, budget_ms).preview()
         return
     if audit:
         from pipeline.runner.execution import run_audit

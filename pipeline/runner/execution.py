@@ -97,6 +97,21 @@ def run_all(context: Context, yes: bool = False) -> None:
         _bring_all_up_to_date(context, stages, ask=not yes, with_images=True)
 
 
+def preview_stage(context: Context, stage: Stage) -> None:
+    """`--dry-run`: what a stage would take, and whether it would begin, go on, or be refused; writes nothing."""
+    with explained(context.config, stage):
+        _module(stage).preview(context)
+    checkpoints = context.run.checkpoints(stage.name)
+    is_under_way = any(checkpoints.rglob("*.pt"))
+    refusal = _interrupted_otherwise(context, stage, Sessions(checkpoints).settings) if is_under_way else ""
+    if refusal:
+        say(refusal)
+        return
+    if is_under_way:
+        say(f"{stage.name} is under way in this run: it goes on from what is saved, and takes less")
+    say("next: the same command without --dry-run")
+
+
 def _check_learning(context: Context, stages: Sequence[Stage]) -> None:
     """What a training would refuse of [autodo] is refused before the search, not hours later."""
     training = next((stage for stage in stages if stage.name == "retrain"), None)
@@ -193,13 +208,19 @@ def _named_changes(
     context: Context, stage: Stage, before: Mapping[str, Any], error: OtherConfigurationError
 ) -> UserError:
     """The refusal of saved state, with what has changed since it was saved, where that is known."""
+    reason = _interrupted_otherwise(context, stage, before)
+    return UserError(reason) if reason else error
+
+
+def _interrupted_otherwise(context: Context, stage: Stage, before: Mapping[str, Any]) -> str:
+    """Why a stage cannot go on with what was saved under the settings `before`; nothing where it can."""
     changes = list(_changed_settings(context, stage, before)) if before else []
     if not changes:
-        return error
-    anew = f"`pipeline {context.run.call(stage.command)} --force`"
-    return UserError(
+        return ""
+    return (
         f"{stage.name} was interrupted under other settings ({'; '.join(changes)}): undo the change to go on with what "
-        f"is saved, use another --run, or give up what is saved with {anew}"
+        "is saved, use another --run, or give up what is saved with "
+        f"`pipeline {context.run.call(stage.command)} --force`"
     )
 
 

@@ -56,7 +56,6 @@ def preview(context: Context) -> None:
     say("timing a few small steps …")
     for line in preview_training(model_of(training.network), training.job).lines():
         say(line)
-    say("next: the same command without --dry-run")
 
 
 class Training(NamedTuple):

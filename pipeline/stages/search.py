@@ -83,9 +83,6 @@ def preview(context: Context) -> None:
             f"([discretize] evidence_minutes) and {FEWEST_TRIALS} of them at least, {settings.evidence_steps} steps "
             "each, which may take longer: it says how long after the first"
         )
-    if any(context.run.checkpoints("search").glob("*.pt")):
-        say("a search of this run is under way: with the same settings it goes on from what is saved, and takes less")
-    say("next: the same command without --dry-run")
 
 
 def _check_size(context: Context) -> None:

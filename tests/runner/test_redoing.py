@@ -21,7 +21,7 @@ from pipeline.resumable.checkpoint import OtherConfigurationError
 from pipeline.rundir import RunDir
 from pipeline.runner import execution
 from pipeline.runner.artifacts import check_inputs
-from pipeline.runner.execution import run_all, run_stage
+from pipeline.runner.execution import preview_stage, run_all, run_stage
 from pipeline.runner.log import logged
 from pipeline.runner.opening import open_run, take_budget
 from pipeline.runner.redoing import confirm_redo, outlived_export, replaced_export, set_aside
@@ -519,3 +519,38 @@ def test_the_augmentation_of_training_alone_redoes_the_training_alone() -> None:
         if stage_named(name).settings_in(config) != stage_named(name).settings_in(changed)
     }
     assert differs == {"retrain"}
+
+
+@pytest.mark.parametrize(
+    ("is_saved", "epochs", "said"),
+    [
+        (False, 3, "next: the same command without --dry-run"),
+        (True, 3, "search is under way in this run: it goes on from what is saved"),
+        (True, 5, "search was interrupted under other settings (search.epochs changed from 3 to 5)"),
+    ],
+)
+def test_a_dry_run_says_whether_the_command_would_begin_go_on_or_be_refused(
+    calls: Calls,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    is_saved: bool,
+    epochs: int,
+    said: str,
+) -> None:
+    def stop(mine: Context) -> None:
+        if is_saved:
+            write_text(mine.run.checkpoints("search") / "000000-step-3-0123456789abcdef.pt", "state")
+        raise Interrupted("interrupted: step 3 saved")
+
+    fake = SimpleNamespace(run=stop, preview=lambda _: console.say("time: about 0:01:00"))
+    monkeypatch.setattr(execution, "_module", lambda _: fake)
+    with pytest.raises(Interrupted):
+        run_stage(context(tmp_path, epochs=3), FIRST)
+    before = contents(tmp_path)
+    capsys.readouterr()
+    preview_stage(context(tmp_path, epochs=epochs), FIRST)
+    heard = " ".join(capsys.readouterr().err.split())
+    assert heard.startswith("time: about 0:01:00") and said in heard
+    assert ("next: the same command" in heard) is ("interrupted" not in said)
+    assert contents(tmp_path) == before
