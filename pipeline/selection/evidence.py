@@ -11,9 +11,10 @@ than none, and has no trust (RESULTS.md, two spaces each). All other sources ear
 a trusted search has: w is the non-negative ridge solution, drawn towards t, whose ridge predicts left-out networks best
 (an infinite one among the choices), over the sources whose own rank correlation is positive. f is a Gaussian process
 over the structure (pipeline.selection.structure_process). It learns what short trainings prefer, early starters too, so
-it is there only where no search is trusted. Without short trainings w = t, that of a search of any length. If short
-trainings leave nothing to go by, size decides: wherever it is known, the largest network that fits is a better guess
-than a random one.
+it is there only where no search is trusted. Without short trainings w = t, that of a search of any length.
+
+Early starters are small. So where no search is trusted, short trainings tell networks of one size apart, and no more:
+what ln size explains of y is taken out before the fit, and larger is better instead, by `_SIZE_SLOPE` for every e-fold.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,6 +33,7 @@ SIZE = "macs"
 _RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1e9)
 # of the search's sources; the sum of both, which agree, then spreads about as far as y
 _TRUST = {"alpha": 0.5, "supernet": 0.5}
+_SIZE_SLOPE = 3.0  # standard deviations: half of one for a fifth more multiply-adds
 _RESAMPLES, _FOLDS, _FEWEST = 200, 5, 4
 _LEAST_WEIGHT = 0.01  # below which a source has none, as tables show it
 _NORMAL = NormalDist()
@@ -147,19 +149,40 @@ class Evidence:
     ) -> None:
         self.names, self._looks, self._losses, self._reference = tuple(names), looks, list(losses), reference
         self._trusts_search = trusts_search
-        self._x, self._y = self._scores(looks.figures), normal_scores([-loss for loss in losses])
         trusted = _TRUST if trusts_search or not losses else {}
         trust = np.array([trusted.get(name, 0.0) for name in self.names])
+        self._goes_by_search = bool(trust.any()) or not losses
+        self._x, self._y = self._scores(looks.figures), self._within_size(normal_scores([-loss for loss in losses]))
         self.weights = earn_weights(self._x, self._y, trust)
         residuals = self._y - self._x @ self.weights
-        self.process = None if trust.any() or not losses else StructureProcess(looks.shapes, residuals)
-        structure = 0.0 if self.process is None else self.process.kernel.deviation
-        self.goes_by_size = bool(losses) and SIZE in self.names and max(structure, *self.weights) < _LEAST_WEIGHT
-        if self.goes_by_size:
-            self.weights[self.names.index(SIZE)] = 1.0
+        self.process = None if self._goes_by_search else StructureProcess(looks.shapes, residuals)
+        heard = [*self.weights, 0.0 if self.process is None else self.process.kernel.deviation]
+        self.goes_by_size = not self._goes_by_search and SIZE in self.names and bool(max(heard) < _LEAST_WEIGHT)
+
+    def _within_size(self, y: Array) -> Array:
+        """y without what ln size explains of it, where that is for the prior to say."""
+        size = self._log_size(self._looks.figures)
+        spread = size - size.mean() if len(size) else size
+        if self._goes_by_search or not spread.any():
+            return y
+        return np.asarray(y - spread * (spread @ y) / (spread @ spread))
+
+    def _log_size(self, figures: Array) -> Array:
+        """ln multiply-adds, from the mean of the networks considered; 0 where they are not among the sources."""
+        if SIZE not in self.names:
+            return np.zeros(len(figures))
+        sizes, known = (np.log(np.maximum(rows[:, self.names.index(SIZE)], 1.0)) for rows in (figures, self._reference))
+        return np.asarray(sizes - known.mean())
 
     def predict(self, looks: Looks) -> Prediction:
         """What networks would reach, as normal scores among the trained ones."""
+        found = self.predict_within_size(looks)
+        if self._goes_by_search:
+            return found
+        return found._replace(mean=found.mean + _SIZE_SLOPE * self._log_size(looks.figures))
+
+    def predict_within_size(self, looks: Looks) -> Prediction:
+        """The same of what the trained networks tell alone."""
         by_sources = self._scores(looks.figures) @ self.weights
         if self.process is None:
             return Prediction(by_sources, np.zeros_like(by_sources))
@@ -167,7 +190,10 @@ class Evidence:
         return Prediction(by_sources + mean, deviation)
 
     def standings(self) -> list[Standing]:
-        """A row per source, then what was learned: from the structure alone, and from all together; none untrained."""
+        """A row per source, then what was learned: from the structure alone, and from all together; none untrained.
+
+        Where size is for the prior to say, τ is that among networks as if they were of one size.
+        """
         if not self._losses:
             return []
         without = self._looks._replace(figures=np.zeros((len(self._y), 0)))
@@ -201,7 +227,7 @@ def _left_out(fit: Callable[[Sequence[int]], Evidence], looks: Looks) -> Array:
     for fold in range(min(_FOLDS, count)):
         test = list(range(fold, count, _FOLDS))
         train = [row for row in range(count) if row not in test]
-        predicted[test] = fit(train).predict(looks.part(test)).mean
+        predicted[test] = fit(train).predict_within_size(looks.part(test)).mean
     return predicted
 
 

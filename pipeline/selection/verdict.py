@@ -32,7 +32,7 @@ class Exploration(NamedTuple):
 def describe_doubt(evidence: Evidence, together: Standing, trusts_search: bool) -> str:
     """What to think of a choice by evidence that chance may explain; nothing where there is no doubt."""
     if evidence.goes_by_size:
-        return "the short trainings agree with nothing that is known of networks, so the largest that fits is taken"
+        return "nothing but their size is known of the networks, so the largest that fits is taken"
     if together.low > 0:
         return ""
     decides = "what the search has judged decides" if trusts_search else "the choice may be one by chance"

@@ -185,14 +185,40 @@ def test_structure_is_learned_where_no_source_helps() -> None:
 @pytest.mark.parametrize("names", [("macs", "noise"), ("one", "noise")], ids=repr)
 def test_size_decides_where_short_trainings_leave_nothing_else(names: tuple[str, str]) -> None:
     """Sources that rank the wrong way round, and a structure that says nothing: all networks were equal then."""
-    quality = np.arange(40.0)
-    looks = looks_of(np.column_stack([-quality, -quality]))
+    quality = np.linspace(-1.0, 1.0, 40)
+    looks = looks_of(np.column_stack([1e6 * np.exp(-quality), -quality]))
     flat = looks._replace(counts=np.zeros((40, 1)))
     evidence = Evidence(names, flat, (-quality).tolist(), looks.figures, trusts_search=False)
     assert evidence.goes_by_size is ("macs" in names)
-    assert evidence.weights.tolist() == [float("macs" in names), 0.0]
     predicted = evidence.predict(flat).mean
-    assert tau_of(predicted, -quality) == (1.0 if "macs" in names else 0.0)
+    assert tau_of(predicted, -quality) == pytest.approx(1.0 if "macs" in names else 0.0)
+
+
+def test_without_a_search_short_trainings_tell_networks_of_one_size_apart_and_larger_is_better() -> None:
+    """They prefer small networks here; neither a source nor the structure learned from them may overrule size."""
+    rng = np.random.default_rng(9)
+    log_size, good = rng.normal(scale=0.5, size=60), rng.normal(size=60)
+    looks = Looks(
+        np.column_stack([1e6 * np.exp(log_size), good, -log_size]),
+        np.column_stack([log_size, good]),
+        [choices(str(row)) for row in range(60)],
+    )
+    losses = 2.0 * log_size - good
+    evidence = Evidence(("macs", "good", "small"), looks, losses.tolist(), looks.figures, trusts_search=False)
+    within = evidence.predict_within_size(looks).mean
+    assert tau_of(within, good) > 0.7 and abs(tau_of(within, log_size)) < 0.2
+    expected = within + 3.0 * (log_size - log_size.mean())
+    assert evidence.predict(looks).mean == pytest.approx(expected)
+    assert not evidence.goes_by_size
+
+
+def test_with_a_search_that_is_trusted_short_trainings_speak_of_size_as_well() -> None:
+    rng = np.random.default_rng(10)
+    log_size, alpha = rng.normal(scale=0.5, size=60), rng.normal(size=60)
+    looks = looks_of(np.column_stack([1e6 * np.exp(log_size), alpha]))
+    evidence = Evidence(("macs", "alpha"), looks, (-alpha - 2.0 * log_size).tolist(), looks.figures)
+    assert evidence.weights[0] > 0.2, "earned"
+    assert evidence.predict(looks).mean == pytest.approx(evidence.predict_within_size(looks).mean)
 
 
 def test_size_does_not_decide_beside_a_search_that_is_trusted_or_a_source_that_earns() -> None:

@@ -9,7 +9,6 @@ from pipeline.report.layout import Cell, figure, milliseconds, percent, section,
 from pipeline.report.markup import Child, tag
 from pipeline.report.pictures.selection import draw_rounds
 from pipeline.report.sections.search import describe_short
-from pipeline.selection.evidence import SIZE
 
 
 def make_reasons(contents: Contents) -> Element | None:
@@ -54,8 +53,7 @@ def _explain(selection: Selection | None) -> Element:
 def _judged_by(selection: Selection) -> str:
     if not selection.evidence:
         return "by the search"
-    heard = [row.source for row in selection.evidence if row.weight]
-    if heard == [SIZE]:
+    if not any(row.weight for row in selection.evidence):
         return "by size alone, as nothing else agreed with the short trainings"
     return "by the sources below, with their weights"
 
@@ -92,10 +90,10 @@ def _evidence(contents: Contents, selection: Selection) -> list[Child]:
     short = counted(trials, "short training") if trials else "short trainings"
     words = (
         f"How well each source of judgement ranked {short} on this data (Kendall's τ: 0 is chance, 1 perfect). "
-        "The search's own two, alpha and supernet (the networks it judged), keep half a weight each whatever they did, "
-        "unless the search was short; others (zero-cost proxies such as synflow and naswot, multiply-adds, structure) "
-        "have what they earned, fitted together: of two that say the same one may have all, so weights need not follow "
-        "the single τ."
+        "The search's own two, alpha and supernet (the networks it judged), keep half a weight each whatever they did. "
+        "If the search was short, larger is taken to be better instead, and τ is that among networks of one size. "
+        "Others (zero-cost proxies such as synflow and naswot, multiply-adds, structure) have what they earned, fitted "
+        "together: of two that say the same one may have all, so weights need not follow the single τ."
     )
     return [
         tag("h3", "Evidence"),
