@@ -7,11 +7,12 @@ considered,
 
 t_s is trust that needs no short training: a search that was long enough has judged networks on the same images,
 thousands of times, which says more about a finished network than its first hundreds of steps do. A short one is worse
-than none, and has no trust (RESULTS.md, two spaces each). All other sources earn what they get, together no more than
-a trusted search has: w is the non-negative ridge solution, drawn towards t, whose ridge predicts left-out networks best
-(an infinite one among the choices), over the sources whose own rank correlation is positive. f is a Gaussian process
-over the structure (pipeline.selection.structure_process). It learns what short trainings prefer, early starters too, so
-it is there only where no search is trusted. Without short trainings w = t, that of a search of any length.
+than none, and has no trust; nor has a finding that ranks networks of one size the wrong way round, beyond chance
+(RESULTS.md). All other sources earn what they get, together no more than a trusted search has: w is the non-negative
+ridge solution, drawn towards t, whose ridge predicts left-out networks best (an infinite one among the choices), over
+the sources whose own rank correlation is positive. f is a Gaussian process over the structure
+(pipeline.selection.structure_process). It learns what short trainings prefer, early starters too, so it is there only
+where no search is trusted. Without short trainings w = t, that of a search of any length.
 
 Early starters are small. So where no search is trusted, short trainings tell networks of one size apart, and no more:
 what ln size explains of y is taken out before the fit, and larger is better instead, by `_SIZE_SLOPE` for every e-fold.
@@ -35,6 +36,7 @@ _RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1e9)
 _TRUST = {"alpha": 0.5, "supernet": 0.5}
 _SIZE_SLOPE = 3.0  # standard deviations: half of one for a fifth more multiply-adds
 _RESAMPLES, _FOLDS, _FEWEST = 200, 5, 4
+_FEWEST_TO_REFUTE = 12  # short trainings: of fewer a bootstrap knows no interval
 _LEAST_WEIGHT = 0.01  # below which a source has none, as tables show it
 _NORMAL = NormalDist()
 
@@ -135,8 +137,8 @@ def tau_of(x: Array, y: Array) -> float:
 class Evidence:
     """The model fitted to trained networks, if any. `reference` holds the figures of all considered, for ranks.
 
-    `trusts_search` says whether a search was long enough to be believed whatever the trained networks say,
-    `goes_by_size` that nothing else is left to go by.
+    `trusts_search` says whether a search was long enough to be believed without them; `refuted` are those of its
+    findings that the trained networks contradict all the same, and `goes_by_size` says that nothing is left to go by.
     """
 
     def __init__(
@@ -149,23 +151,33 @@ class Evidence:
     ) -> None:
         self.names, self._looks, self._losses, self._reference = tuple(names), looks, list(losses), reference
         self._trusts_search = trusts_search
+        self._x, y = self._scores(looks.figures), normal_scores([-loss for loss in losses])
+        self.refuted = self._refuted(y)
         trusted = _TRUST if trusts_search or not losses else {}
-        trust = np.array([trusted.get(name, 0.0) for name in self.names])
-        self._goes_by_search = bool(trust.any()) or not losses
-        self._x, self._y = self._scores(looks.figures), self._within_size(normal_scores([-loss for loss in losses]))
+        trust = np.array([0.0 if name in self.refuted else trusted.get(name, 0.0) for name in self.names])
+        self.goes_by_search = bool(trust.any()) or not losses
+        self._y = y if self.goes_by_search else self._within_size(y)
         self.weights = earn_weights(self._x, self._y, trust)
         residuals = self._y - self._x @ self.weights
-        self.process = None if self._goes_by_search else StructureProcess(looks.shapes, residuals)
+        self.process = None if self.goes_by_search else StructureProcess(looks.shapes, residuals)
         heard = [*self.weights, 0.0 if self.process is None else self.process.kernel.deviation]
-        self.goes_by_size = not self._goes_by_search and SIZE in self.names and bool(max(heard) < _LEAST_WEIGHT)
+        self.goes_by_size = not self.goes_by_search and SIZE in self.names and bool(max(heard) < _LEAST_WEIGHT)
 
-    def _within_size(self, y: Array) -> Array:
-        """y without what ln size explains of it, where that is for the prior to say."""
+    def _refuted(self, y: Array) -> list[str]:
+        """What a search has found that short trainings contradict among networks of one size, beyond chance."""
+        if len(y) < _FEWEST_TO_REFUTE:
+            return []
+        within = self._within_size(y)
+        columns = {name: self._x[:, s] for s, name in enumerate(self.names) if name in _TRUST}
+        return [name for name, x in columns.items() if _standing(name, self._within_size(x), within, None).high < 0]
+
+    def _within_size(self, values: Array) -> Array:
+        """What ln size leaves unexplained of a value of every trained network."""
         size = self._log_size(self._looks.figures)
         spread = size - size.mean() if len(size) else size
-        if self._goes_by_search or not spread.any():
-            return y
-        return np.asarray(y - spread * (spread @ y) / (spread @ spread))
+        if not spread.any():
+            return values
+        return np.asarray(values - spread * (spread @ values) / (spread @ spread))
 
     def _log_size(self, figures: Array) -> Array:
         """ln multiply-adds, from the mean of the networks considered; 0 where they are not among the sources."""
@@ -177,7 +189,7 @@ class Evidence:
     def predict(self, looks: Looks) -> Prediction:
         """What networks would reach, as normal scores among the trained ones."""
         found = self.predict_within_size(looks)
-        if self._goes_by_search:
+        if self.goes_by_search:
             return found
         return found._replace(mean=found.mean + _SIZE_SLOPE * self._log_size(looks.figures))
 

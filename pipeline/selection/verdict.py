@@ -29,13 +29,13 @@ class Exploration(NamedTuple):
     watched: Callable[[Iterator[Choices], int], Iterator[Choices]] = lambda evaluated, at_most: evaluated
 
 
-def describe_doubt(evidence: Evidence, together: Standing, trusts_search: bool) -> str:
+def describe_doubt(evidence: Evidence, together: Standing) -> str:
     """What to think of a choice by evidence that chance may explain; nothing where there is no doubt."""
     if evidence.goes_by_size:
         return "nothing but their size is known of the networks, so the largest that fits is taken"
     if together.low > 0:
         return ""
-    decides = "what the search has judged decides" if trusts_search else "the choice may be one by chance"
+    decides = "what the search has judged decides" if evidence.goes_by_search else "the choice may be one by chance"
     found = f"rank networks left out with τ {together.tau:+.2f} (95 % {together.low:+.2f} … {together.high:+.2f})"
     return f"all sources together {found}, which chance may explain: {decides}"
 
@@ -43,7 +43,12 @@ def describe_doubt(evidence: Evidence, together: Standing, trusts_search: bool) 
 def conclude(evidence: Evidence, sources: Sources, pool: Pool, exploration: Exploration) -> Verdict:
     """The verdict; where chance may explain what the short trainings say, a sentence says so."""
     standings = evidence.standings()
-    doubt = describe_doubt(evidence, standings[-1], sources.trusts_search) if standings else ""
+    if evidence.refuted and sources.trusts_search:
+        say(
+            f"by the short trainings, what the search found ({', '.join(evidence.refuted)}) ranks networks of one size "
+            "the wrong way round; it is not trusted"
+        )
+    doubt = describe_doubt(evidence, standings[-1]) if standings else ""
     if doubt:
         say(doubt)
     idle = [name for name, weight in zip(evidence.names, evidence.weights, strict=True) if not weight]

@@ -21,6 +21,6 @@ from pipeline.selection.verdict import describe_doubt
 def test_doubt_follows_from_the_interval_and_from_who_decides(
     low: float, by_size: bool, trusts_search: bool, said: str
 ) -> None:
-    evidence: Any = SimpleNamespace(goes_by_size=by_size)
-    found = describe_doubt(evidence, Standing("all together", 0.14, low, 0.6, None), trusts_search)
+    evidence: Any = SimpleNamespace(goes_by_size=by_size, goes_by_search=trusts_search)
+    found = describe_doubt(evidence, Standing("all together", 0.14, low, 0.6, None))
     assert found.endswith(said) and bool(found) is bool(said)
