@@ -99,8 +99,8 @@ class TargetConfig(Section):
     cells: Cells = 5
     """Cells of the network that is deployed; in a space of layers, all its layers (mobile 22, nasbench-macro 8)."""
     channels: Channels = 16
-    """Channels of its first cell; every reduction doubles them. mobile: 32 for the widths of MobileNetV2, 40 for those
-    of EfficientNet-Lite, other multiples of 8 scale them."""
+    """Channels of its first cell; every reduction doubles them. Multiples of 16 run best on many CPUs. mobile: 32 for
+    the widths of MobileNetV2, 40 for those of EfficientNet-Lite, other multiples of 8 scale them."""
     stem: Literal["auto", "cifar", "imagenet"] = "auto"
     """imagenet divides the resolution by 8 before the first cell (mobile: by 32 in all, otherwise by 8); auto does so
     from 96 px on."""

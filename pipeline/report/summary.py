@@ -19,7 +19,7 @@ def print_summary(run: RunDir) -> None:
         table.add_row(name, value)
     show(table)
     say(P50_MEANS)
-    say(loading_line(run.model, card.certificate.device.threads))
+    say(f"to load it: {loading_line(run.model, card.certificate.device.threads)}")
     say(f"next: python {run.predict_script.relative_to(run.project)} IMAGE_OR_FOLDER")
 
 

@@ -28,7 +28,7 @@ def describe_short_search(steps: int) -> str:
         return ""
     return (
         f"a short search: each operation takes part in about {steps:,} weight steps, and what it finds may be no "
-        "better than chance (800 were too few on NAS-Bench-201 and 2,700 enough, 1,100 too few in the DARTS space)"
+        "better than chance (800 were too few on NAS-Bench-201 and 2,700 enough)"
     )
 
 

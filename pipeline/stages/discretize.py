@@ -155,7 +155,7 @@ def _make_pool(context: Context, prospect: Prospect, space: Space, scores: Score
 
 
 def _with_bar(evaluated: Iterator[Choices], at_most: int) -> Iterator[Choices]:
-    with progress_bar() as bar:
+    with progress_bar(transient=True) as bar:  # one for every limit that is tried
         task = bar.add_task("evolution", total=at_most, note="networks that may fit")
         for choices in evaluated:
             yield choices

@@ -51,10 +51,11 @@ def _warn_of_short_search(steps: int, epochs: int) -> None:
     """Say when operations are judged that have hardly been trained, and what would do."""
     doubt = describe_short_search(steps)
     if doubt:
-        least = -(-epochs * FEW_STEPS // max(steps, 1))
+        exact = -(-epochs * FEW_STEPS // max(steps, 1))
+        tens = 10 ** max(len(str(exact)) - 2, 0)  # steps are counted whole, so that more digits would tell nothing
         say(
-            f"{doubt}; [search] epochs = {least:,} is the least ({FEW_STEPS:,} weight steps), more is better, and "
-            "`pipeline compare` tells what came of it"
+            f"{doubt}; [search] epochs = {-(-exact // tens) * tens:,} is the least ({FEW_STEPS:,} weight steps), more is "
+            "better, and `pipeline compare` tells what came of it"
         )
 
 
@@ -159,7 +160,7 @@ def describe_spans(spans: Sequence[Span]) -> Iterator[str]:
     if not any(span.binds for span in spans):
         yield (
             "the limit does not bind: raise [target] cells or channels, or name larger ones in [discretize] "
-            "channels_grid"
+            "channels_grid, and run `pipeline profile` for them"
         )
     if len(spans) > 1:
         yield (

@@ -197,7 +197,7 @@ def test_a_choice_by_size_alone_is_not_said_to_be_one_by_all_sources(tmp_path: P
     run = made_run(tmp_path)
     selection = Selection.read(run.selection)
     assert "by the sources below, with their weights" in "".join(Parsed(page_of(run)).text)
-    rows = [row.model_copy(update={"weight": 0.0}) for row in selection.evidence]
+    rows = [row.model_copy(update={"weight": 1e-9}) for row in selection.evidence]
     selection.model_copy(update={"evidence": rows}).write(run.selection)
     assert "by size alone, as nothing else agreed with the short trainings" in "".join(Parsed(page_of(run)).text)
 

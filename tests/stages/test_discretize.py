@@ -257,7 +257,7 @@ def test_argmax_is_taken_if_it_fits_and_refused_otherwise(tmp_path: Path) -> Non
 
 def test_the_bar_of_an_evolution_that_finds_none_better_ends_complete(monkeypatch: pytest.MonkeyPatch) -> None:
     bar = progress_bar()
-    monkeypatch.setattr("pipeline.stages.discretize.progress_bar", lambda: bar)
+    monkeypatch.setattr("pipeline.stages.discretize.progress_bar", lambda transient: bar)
     start = choices_of(DARTS, random_genotype("darts", np.random.default_rng(0)))
     found = Evolution(DARTS, lambda one: float(one == start), 40, 0, _with_bar).evolve([start], lambda _: True)
     assert 1 < len(found) < 40

@@ -53,7 +53,7 @@ def _explain(selection: Selection | None) -> Element:
 def _judged_by(selection: Selection) -> str:
     if not selection.evidence:
         return "by the search"
-    if not any(row.weight for row in selection.evidence):
+    if not any(round(row.weight or 0.0, 2) for row in selection.evidence):  # as the table shows them
         return "by size alone, as nothing else agreed with the short trainings"
     return "by the sources below, with their weights"
 
