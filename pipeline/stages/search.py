@@ -53,9 +53,10 @@ def _warn_of_short_search(steps: int, epochs: int) -> None:
     if doubt:
         exact = -(-epochs * FEW_STEPS // max(steps, 1))
         tens = 10 ** max(len(str(exact)) - 2, 0)  # steps are counted whole, so that more digits would tell nothing
+        least = -(-exact // tens) * tens
         say(
-            f"{doubt}; [search] epochs = {-(-exact // tens) * tens:,} is the least ({FEW_STEPS:,} weight steps), more is "
-            "better, and `pipeline compare` tells what came of it"
+            f"{doubt}; [search] epochs = {least:,} is the least ({FEW_STEPS:,} weight steps), more is better, and "
+            "`pipeline compare` tells what came of it"
         )
 
 
