@@ -219,10 +219,8 @@ def test_a_finding_that_is_the_wrong_way_round_within_a_size_loses_its_trust(cou
     rng = np.random.default_rng(11)
     log_size, good = rng.normal(scale=0.5, size=count), rng.normal(size=count)
     noise = rng.normal(scale=0.3, size=(2, count))
-    looks = looks_of(
-        np.column_stack([1e6 * np.exp(log_size), -good + noise[0], 2.0 * log_size + 0.5 * good + noise[1]])
-    )
-    losses = 2.0 * log_size - good
+    looks = looks_of(np.column_stack([1e6 * np.exp(log_size), -good + noise[0], 4.0 * log_size + good + noise[1]]))
+    losses = 4.0 * log_size - good
     evidence = Evidence(("macs", "alpha", "supernet"), looks, losses.tolist(), looks.figures)
     assert tau_of(looks.figures[:, 2], -losses) < 0, "as the short trainings have it"
     assert evidence.refuted == (["alpha"] if is_refuted else [])
