@@ -186,6 +186,13 @@ class Evidence:
         sizes, known = (np.log(np.maximum(rows[:, self.names.index(SIZE)], 1.0)) for rows in (figures, self._reference))
         return np.asarray(sizes - known.mean())
 
+    @property
+    def idle(self) -> list[str]:
+        """Sources that no prediction asks."""
+        needed = () if self.goes_by_search else (SIZE,)
+        pairs = zip(self.names, self.weights, strict=True)
+        return [name for name, weight in pairs if not weight and name not in needed]
+
     def predict(self, looks: Looks) -> Prediction:
         """What networks would reach, as normal scores among the trained ones."""
         found = self.predict_within_size(looks)

@@ -51,8 +51,7 @@ def conclude(evidence: Evidence, sources: Sources, pool: Pool, exploration: Expl
     doubt = describe_doubt(evidence, standings[-1]) if standings else ""
     if doubt:
         say(doubt)
-    idle = [name for name, weight in zip(evidence.names, evidence.weights, strict=True) if not weight]
-    heard = sources.without(idle)
+    heard = sources.without(evidence.idle)
 
     def score(choices: Choices) -> float:
         return float(evidence.predict(heard.look([genotype_of(pool.space, choices)])).mean[0])
