@@ -210,5 +210,5 @@ def describe_binding(entries: Sequence[Entry], limit: Limit) -> str:
     expected = [entry[name] for entry in entries if (name := f"expected_{limit.unit}") in entry]
     over = sum(value is not None and value > limit.at_most for value in expected)
     if not over:
-        return "the limit never held it back: it is free to be as slow as the data ask for"
+        return "the limit never held it back: to make use of all of it, raise [target] cells or channels"
     return f"the limit held it back in {over} of {counted(len(expected), 'architecture step')}"
