@@ -161,15 +161,15 @@ class Contest:
         return Way(title, verdict.scores, verdict.evolution, everyone)
 
     def _measures(self, title: str, seed: int, found: Found | None) -> Iterator[Measure]:
-        """What a search found; with short trainings, also what they weigh beside it."""
+        """What a search found, and size; with short trainings, also what they weigh beside it."""
         if found is not None:
             yield measure_alpha(found.scores())
             judged = measure_judged(found.judged)
             if judged is not None:
                 yield judged
+        yield measure_size(self.table.target)
         if title != SEARCH:
             images = next(self.labor.material(seed).training()).images[:32]
-            yield measure_size(self.table.target)
             yield measure_zero_cost(trial_skeleton(self.labor.skeleton), images, seed)
 
     def _train_shortly(self, title: str, seed: int, sources: Sources, pool: Pool) -> Evidence:

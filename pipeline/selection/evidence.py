@@ -14,8 +14,9 @@ the sources whose own rank correlation is positive. f is a Gaussian process over
 (pipeline.selection.structure_process). It learns what short trainings prefer, early starters too, so it is there only
 where no search is trusted. Without short trainings w = t, that of a search of any length.
 
-Early starters are small. So where no search is trusted, short trainings tell networks of one size apart, and no more:
-what ln size explains of y is taken out before the fit, and larger is better instead, by `_SIZE_SLOPE` for every e-fold.
+Early starters are small. So short trainings tell networks of one size apart, and no more: what ln size explains of y is
+taken out before the fit, and larger is better instead, by a slope for every e-fold that is smaller beside a trusted
+search: its networks train together, shortly too, and know a part of it.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,7 +35,8 @@ SIZE = "macs"
 _RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1e9)
 # of the search's sources; the sum of both, which agree, then spreads about as far as y
 _TRUST = {"alpha": 0.5, "supernet": 0.5}
-_SIZE_SLOPE = 3.0  # standard deviations: half of one for a fifth more multiply-adds
+# standard deviations for every e-fold of multiply-adds: half of one, or a fifth beside a search, for a fifth more
+_SIZE_SLOPE, _SIZE_SLOPE_BESIDE_SEARCH = 3.0, 1.0
 _RESAMPLES, _FOLDS, _FEWEST = 200, 5, 4
 _FEWEST_TO_REFUTE = 12  # short trainings: of fewer a bootstrap knows no interval
 _LEAST_WEIGHT = 0.01  # below which a source has none, as tables show it
@@ -151,25 +153,23 @@ class Evidence:
     ) -> None:
         self.names, self._looks, self._losses, self._reference = tuple(names), looks, list(losses), reference
         self._trusts_search = trusts_search
-        self._x, y = self._scores(looks.figures), normal_scores([-loss for loss in losses])
-        self.refuted = self._refuted(y)
+        self._x, self._y = self._scores(looks.figures), self._within_size(normal_scores([-loss for loss in losses]))
+        self.refuted = self._refuted()
         trusted = _TRUST if trusts_search or not losses else {}
         trust = np.array([0.0 if name in self.refuted else trusted.get(name, 0.0) for name in self.names])
         self.goes_by_search = bool(trust.any()) or not losses
-        self._y = y if self.goes_by_search else self._within_size(y)
         self.weights = earn_weights(self._x, self._y, trust)
         residuals = self._y - self._x @ self.weights
         self.process = None if self.goes_by_search else StructureProcess(looks.shapes, residuals)
         heard = [*self.weights, 0.0 if self.process is None else self.process.kernel.deviation]
         self.goes_by_size = not self.goes_by_search and SIZE in self.names and bool(max(heard) < _LEAST_WEIGHT)
 
-    def _refuted(self, y: Array) -> list[str]:
+    def _refuted(self) -> list[str]:
         """What a search has found that short trainings contradict among networks of one size, beyond chance."""
-        if len(y) < _FEWEST_TO_REFUTE:
+        if len(self._y) < _FEWEST_TO_REFUTE:
             return []
-        within = self._within_size(y)
         columns = {name: self._x[:, s] for s, name in enumerate(self.names) if name in _TRUST}
-        return [name for name, x in columns.items() if _standing(name, self._within_size(x), within, None).high < 0]
+        return [name for name, x in columns.items() if _standing(name, self._within_size(x), self._y, None).high < 0]
 
     def _within_size(self, values: Array) -> Array:
         """What ln size leaves unexplained of a value of every trained network."""
@@ -189,16 +189,18 @@ class Evidence:
     @property
     def idle(self) -> list[str]:
         """Sources that no prediction asks."""
-        needed = () if self.goes_by_search else (SIZE,)
         pairs = zip(self.names, self.weights, strict=True)
-        return [name for name, weight in pairs if not weight and name not in needed]
+        return [name for name, weight in pairs if not weight and name != SIZE]
 
     def predict(self, looks: Looks) -> Prediction:
         """What networks would reach, as normal scores among the trained ones."""
         found = self.predict_within_size(looks)
-        if self.goes_by_search:
-            return found
-        return found._replace(mean=found.mean + _SIZE_SLOPE * self._log_size(looks.figures))
+        return found._replace(mean=found.mean + self.size_slope * self._log_size(looks.figures))
+
+    @property
+    def size_slope(self) -> float:
+        """What an e-fold of multiply-adds is taken to be worth, in standard deviations."""
+        return _SIZE_SLOPE_BESIDE_SEARCH if self.goes_by_search else _SIZE_SLOPE
 
     def predict_within_size(self, looks: Looks) -> Prediction:
         """The same of what the trained networks tell alone."""
@@ -211,7 +213,7 @@ class Evidence:
     def standings(self) -> list[Standing]:
         """A row per source, then what was learned: from the structure alone, and from all together; none untrained.
 
-        Where size is for the prior to say, τ is that among networks as if they were of one size.
+        Size is for the prior to say: τ is that with losses as if all networks were of one size.
         """
         if not self._losses:
             return []

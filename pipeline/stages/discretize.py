@@ -21,7 +21,6 @@ from pipeline.selection.job import Job
 from pipeline.selection.measurements import Measurements
 from pipeline.selection.pool import Pool, feasible_networks
 from pipeline.selection.records import Circumstances, TableState
-from pipeline.selection.sources import ALPHA
 from pipeline.selection.verdict import Exploration, Verdict, conclude
 from pipeline.space.cells import Space
 from pipeline.space.choices import Choices, choices_of
@@ -124,9 +123,9 @@ def _weigh_evidence(
     context: Context, prospect: Prospect, findings: Findings, budgets_ms: Sequence[float]
 ) -> Verdict | None:
     """What the search and short trainings say of networks that may fit; None when nothing fits, or alpha is all."""
+    if findings.judged is None and not wants_evidence(context):
+        return None  # alpha is a sum over choices, whose best the integer programme finds
     seed, sources = context.config.compute.seed, make_sources(context, findings)
-    if sources.names == [ALPHA]:
-        return None  # a sum over choices, whose best the integer programme finds
     pool = _make_pool(context, prospect, findings.alphas.space, alpha_scores(findings.alphas), budgets_ms)
     if not pool.networks:
         return None

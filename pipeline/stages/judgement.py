@@ -62,12 +62,12 @@ def alpha_scores(found: Alphas) -> Scores:
 
 
 def make_sources(context: Context, found: Findings | None) -> Sources:
-    """Everything that ranks networks of this run: what a search has found, and what short trainings weigh beside it."""
-    measures = [] if found is None else _measures_of(found)
+    """Everything that ranks networks of this run: what a search has found, size, what short trainings weigh beside."""
+    measures = [*([] if found is None else _measures_of(found)), measure_size(context.target_skeleton)]
     if wants_evidence(context):
         images = next(make_material(context).training()).images[:_IMAGES]
         small, seed = trial_skeleton(context.search_skeleton), context.config.compute.seed
-        measures += [measure_size(context.target_skeleton), measure_zero_cost(small, images, seed)]
+        measures.append(measure_zero_cost(small, images, seed))
     if found is not None and found.is_short and wants_evidence(context):
         say("the search was a short one: what it found must earn its weight on short trainings, like all else")
     return Sources(measures, trusts_search=found is None or not found.is_short)

@@ -47,6 +47,7 @@ def rank(context: Context, path: Path) -> dict[str, Any]:
         show(show_evidence(standings))
     weights = dict(zip(evidence.names, evidence.weights.tolist(), strict=True))
     weights |= {row.source: row.weight for row in standings if row.weight is not None}
+    weights["ln macs"] = evidence.size_slope  # larger is better, whatever short trainings say
     return _record(lines, sources, evidence.predict(sources.look(pool.networks)).mean, weights)
 
 

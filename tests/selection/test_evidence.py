@@ -236,13 +236,16 @@ def test_a_search_all_of_whose_findings_are_refuted_leaves_the_choice_to_size_an
     assert evidence.refuted == ["alpha"] and not evidence.goes_by_search and evidence.process is not None
 
 
-def test_with_a_search_that_is_trusted_short_trainings_speak_of_size_as_well() -> None:
+def test_beside_a_trusted_search_larger_is_better_by_less_and_short_trainings_say_nothing_of_size() -> None:
     rng = np.random.default_rng(10)
     log_size, alpha = rng.normal(scale=0.5, size=60), rng.normal(size=60)
     looks = looks_of(np.column_stack([1e6 * np.exp(log_size), alpha]))
-    evidence = Evidence(("macs", "alpha"), looks, (-alpha - 2.0 * log_size).tolist(), looks.figures)
-    assert evidence.weights[0] > 0.2, "earned"
-    assert evidence.predict(looks).mean == pytest.approx(evidence.predict_within_size(looks).mean)
+    for trained in (0, 60):
+        losses = (-alpha - 2.0 * log_size)[:trained].tolist()
+        evidence = Evidence(("macs", "alpha"), looks.part(range(trained)), losses, looks.figures)
+        assert evidence.weights[0] < 0.05 and evidence.weights[1] >= 0.5
+        expected = evidence.predict_within_size(looks).mean + 1.0 * (log_size - log_size.mean())
+        assert evidence.predict(looks).mean == pytest.approx(expected)
 
 
 def test_size_does_not_decide_beside_a_search_that_is_trusted_or_a_source_that_earns() -> None:

@@ -13,7 +13,7 @@ from pipeline.config_file import make_config
 from pipeline.errors import PromiseBroken, UserError
 from pipeline.rundir import RunDir
 from pipeline.search.engine import Search
-from pipeline.selection.evidence import Evidence
+from pipeline.selection.evidence import Evidence, place_score
 from pipeline.selection.pool import Pool
 from pipeline.selection.sources import Sources
 from pipeline.selection.trials import Ledger, TrainingBudget
@@ -60,7 +60,8 @@ def test_every_line_gets_a_score_and_figures_in_the_order_given(
     assert {"macs", "params", "synflow", "naswot", "expressivity", "progressivity"} == set(
         found["genotypes"][0]["sources"]
     )
-    assert set(found["weights"]) == {*found["genotypes"][0]["sources"], "structure"}
+    assert set(found["weights"]) == {*found["genotypes"][0]["sources"], "structure", "ln macs"}
+    assert found["weights"]["ln macs"] == 3.0, "without a search"
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     (ledger,) = (tmp_path / "runs" / "test" / "rank").glob("*.jsonl")
     before = ledger.read_text()
@@ -73,13 +74,14 @@ def test_without_evidence_the_search_ranks_and_without_a_search_nothing_does(tmp
     nothing = {"discretize": {"evidence_minutes": 0.0, "rank_minutes": 0.0}}
     searched = make_searched(tmp_path)  # evidence_minutes = 0
     alone = rank(searched, path)
-    assert alone["weights"] == {"alpha": 0.5}
-    by_alpha = sorted(alone["genotypes"], key=lambda row: row["sources"]["alpha"])
-    assert by_alpha == sorted(alone["genotypes"], key=lambda row: row["score"])
+    assert alone["weights"] == {"alpha": 0.5, "macs": 0.0, "params": 0.0, "ln macs": 1.0}
+    alpha, macs = (np.array([row["sources"][name] for row in alone["genotypes"]]) for name in ("alpha", "macs"))
+    expected = 0.5 * np.array([place_score(alpha, one) for one in alpha]) + np.log(macs) - np.log(macs).mean()
+    assert [row["score"] for row in alone["genotypes"]] == pytest.approx(expected.tolist())
     searched.write(judge(20, 0.1))
     both = rank(searched, path)
-    assert both["weights"] == {"alpha": 0.5, "supernet": 0.5}
-    assert all(set(row["sources"]) == {"alpha", "supernet"} for row in both["genotypes"])
+    assert both["weights"] == {"supernet": 0.5, **alone["weights"]}
+    assert all({"alpha", "supernet"} <= set(row["sources"]) for row in both["genotypes"])
     assert [row["score"] for row in both["genotypes"]] != [row["score"] for row in alone["genotypes"]]
     assert not (searched.run.root / "rank").exists(), "nothing was trained"
     with pytest.raises(UserError, match="has not searched"):
@@ -92,7 +94,7 @@ def test_a_run_that_has_not_searched_is_ranked_by_a_search_without_a_budget_whic
     path = write_lines(tmp_path)
     monkeypatch.setattr("pipeline.stages.free_search.affordable_epochs", lambda *_: 2)
     planned = rank(make_context(tmp_path, **FREE), path)
-    assert planned["weights"] == {"alpha": 0.5, "supernet": 0.5}
+    assert planned["weights"] == {"alpha": 0.5, "supernet": 0.5, "macs": 0.0, "params": 0.0, "ln macs": 1.0}
     scores = [row["score"] for row in planned["genotypes"]]
     assert len(set(scores)) > 1
     (folder,) = (tmp_path / "runs" / "test" / "rank").glob("search-*")

@@ -92,7 +92,7 @@ def _evidence(contents: Contents, selection: Selection) -> list[Child]:
         f"How well each source of judgement ranked {short} on this data (Kendall's τ: 0 is chance, 1 perfect). "
         "The search's own two, alpha and supernet (the networks it judged), keep half a weight each, unless they rank "
         "networks of one size the wrong way round beyond chance. "
-        "If the search was short, larger is taken to be better instead, and τ is that among networks of one size. "
+        "Larger is taken to be better, more so without a trusted search; τ is with losses as if all were of one size. "
         "Others (zero-cost proxies such as synflow and naswot, multiply-adds, structure) have what they earned, fitted "
         "together: of two that say the same one may have all, so weights need not follow the single τ."
     )
