@@ -31,6 +31,7 @@ from pipeline.selection.trials import Ledger, TrainingBudget, gather_evidence
 from pipeline.selection.verdict import Exploration, conclude
 from pipeline.space.costs import Costs, mac_costs
 from pipeline.space.genotype import Genotype
+from pipeline.space.supernet import Supernet
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 SEARCH = "search"  # alpha and the networks that it judged, without a short training
@@ -151,7 +152,7 @@ class Contest:
     def _weigh_evidence(self, title: str, seed: int, found: Found | None) -> Way:
         """As `pipeline discretize` judges for the first device's budgets: a pool, short trainings, what follows."""
         sources, pool = Sources(list(self._measures(title, seed, found))), self._pool(seed)
-        evidence = self._train_shortly(title, seed, sources, pool)
+        evidence = self._train_shortly(title, seed, sources, pool, None if found is None else found.supernet)
         verdict = conclude(evidence, sources, pool, Exploration(self.options.evaluations, seed))
         for row in verdict.standings:
             print(f"- {row.source}: {row.tau:+.2f} ({row.low:+.2f} … {row.high:+.2f}), weight {row.weight}")
@@ -172,15 +173,18 @@ class Contest:
             images = next(self.labor.material(seed).training()).images[:32]
             yield measure_zero_cost(trial_skeleton(self.labor.skeleton), images, seed)
 
-    def _train_shortly(self, title: str, seed: int, sources: Sources, pool: Pool) -> Evidence:
+    def _train_shortly(
+        self, title: str, seed: int, sources: Sources, pool: Pool, supernet: Supernet | None
+    ) -> Evidence:
         if title == SEARCH:
             return Evidence(sources.names, sources.look([]), [], sources.look(pool.networks).figures)
         options, labor = self.options, self.labor
-        material, trained = labor.material(seed), trial_skeleton(labor.skeleton)
+        trained = trial_skeleton(labor.skeleton) if supernet is None else supernet.skeleton
+        material, start = labor.material(seed), "random" if supernet is None else f"{labor.minutes:g}min"
         ledger = Ledger(
             labor.work / f"{title.replace(' ', '-')}-{options.evidence_minutes:g}min-seed{seed}.jsonl",
-            f"{trained}-{options.evidence_steps}-{options.evidence_minutes}-{labor.limit.at_most}",
-            lambda one: train_shortly(trained, one, material, options.evidence_steps),
+            f"{trained}-{start}-{options.evidence_steps}-{options.evidence_minutes}-{labor.limit.at_most}",
+            lambda one: train_shortly(trained, one, material, options.evidence_steps, supernet),
             clock=time.process_time,
         )
         evidence = gather_evidence(pool, sources, ledger, TrainingBudget(options.evidence_minutes, 200))

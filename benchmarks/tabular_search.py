@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from pipeline.artifacts.alphas import Alphas
+from pipeline.artifacts.alphas import Alphas, SupernetWeights
 from pipeline.artifacts.judged_networks import JudgedNetworks
 from pipeline.budget.integer_programme import Scores
 from pipeline.budget.limits import Limit
@@ -27,6 +27,7 @@ from pipeline.space.cells import Space
 from pipeline.space.genotype import Genotype
 from pipeline.space.score import argmax_genotype, relative_prices
 from pipeline.space.skeleton import Skeleton
+from pipeline.space.supernet import Supernet
 from pipeline.whole_files import read_json, write_json
 
 CPU = torch.device("cpu")
@@ -94,6 +95,7 @@ class Found(NamedTuple):
     alphas: Alphas
     judged: JudgedNetworks
     genotype: Genotype
+    supernet: Supernet
     epochs: int
     minutes: float
 
@@ -105,7 +107,7 @@ class Found(NamedTuple):
 def run_search_once(labor: Labor, variant: Variant, seed: int) -> Found:
     """The search of one variant and seed: as many epochs as fit into the minutes, measured once and kept."""
     folder = labor.work / f"{variant.name}-{labor.minutes:g}min-{labor.limit.at_most:.4g}ms-seed{seed}"
-    alphas, facts = folder / "alphas.safetensors", folder / "facts.json"
+    alphas, weights, facts = folder / "alphas.safetensors", folder / "weights.safetensors", folder / "facts.json"
     if not facts.is_file():
         plan = folder / "plan.json"
         if not plan.is_file():
@@ -124,13 +126,13 @@ def run_search_once(labor: Labor, variant: Variant, seed: int) -> Found:
         )
         found.write(alphas)
         search.judged_networks().write(folder / "judged.safetensors")
+        SupernetWeights(search.state.supernet.state_dict()).write(weights)
         minutes = (time.process_time() - started) / 60
         write_json(facts, {"epochs": epochs, "minutes": minutes, "stopped_early": result.stopped_early})
     found, taken = Alphas.read(alphas), read_json(facts)
     judged = JudgedNetworks.read(folder / "judged.safetensors")
-    return Found(
-        found, judged, argmax_genotype(labor.space, found.scores()), int(taken["epochs"]), float(taken["minutes"])
-    )
+    supernet, argmax = SupernetWeights.read(weights).build(labor.skeleton), argmax_genotype(labor.space, found.scores())
+    return Found(found, judged, argmax, supernet, int(taken["epochs"]), float(taken["minutes"]))
 
 
 def _search_config(labor: Labor, variant: Variant) -> SearchConfig:

@@ -111,7 +111,7 @@ STAGES: tuple[Stage, ...] = (
     Stage(
         "discretize",
         ("discretize", *_EVIDENCE, *_MACHINE, *_SPACE, *_LIMITS, "target.max_noise_floor"),
-        (Images, LatencyTable, Alphas, JudgedNetworks),
+        (Images, LatencyTable, Alphas, JudgedNetworks, SupernetWeights),
         (ChosenNetwork, Selection, Certificate),
         shared=True,
     ),

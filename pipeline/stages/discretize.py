@@ -130,7 +130,7 @@ def _weigh_evidence(
     if not pool.networks:
         return None
     with assisted(context.device) if wants_evidence(context) else nullcontext():
-        evidence = judge(context, pool, sources, context.run.evidence)
+        evidence = judge(context, pool, sources, context.run.evidence, findings.start)
     exploration = Exploration(context.config.discretize.evaluations, seed, _with_bar)
     verdict = conclude(evidence, sources, pool, exploration)
     if verdict.standings:

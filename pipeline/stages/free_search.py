@@ -6,7 +6,7 @@ Small, as networks are for short trainings, and as long as its minutes allow; ke
 import shutil
 from pathlib import Path
 
-from pipeline.artifacts.alphas import Alphas
+from pipeline.artifacts.alphas import Alphas, SupernetWeights
 from pipeline.artifacts.judged_networks import JudgedNetworks
 from pipeline.budget.limits import Limit
 from pipeline.console import say
@@ -24,7 +24,7 @@ from pipeline.space.extremes import costliest_genotype
 from pipeline.space.score import relative_prices
 from pipeline.space.spaces import space_named
 from pipeline.stages.context import Context
-from pipeline.stages.judgement import Findings, wants_evidence
+from pipeline.stages.judgement import Findings, read_start, wants_evidence
 from pipeline.whole_files import read_json, write_json
 
 
@@ -35,7 +35,7 @@ def search_freely(context: Context) -> Findings | None:
     """
     identity = _identity(context)
     folder = context.run.root / "rank" / f"search-{identity[:12]}"
-    alphas, judged = folder / "alphas.safetensors", folder / "judged.safetensors"
+    alphas, judged, weights = (folder / f"{name}.safetensors" for name in ("alphas", "judged", "weights"))
     if not alphas.is_file():
         search = _make_search(context, _settings(context).model_copy(update={"epochs": _plan(context, folder)}))
         doubt = describe_short_search(search.steps_per_operation)
@@ -48,10 +48,12 @@ def search_freely(context: Context) -> Findings | None:
         files = SearchFiles(checkpoints, folder / "history.jsonl", folder / "tensorboard")
         found = run_search(search, files, identity, context.config.search.checkpoint_s)
         search.judged_networks().write(judged)
+        SupernetWeights(search.state.supernet.state_dict()).write(weights)
         tensors = (tuple(found.alphas), constraint.prices, tuple(found.unpenalized))
         Alphas(constraint.space, constraint.scale, *tensors).write(alphas)  # last: it says that all is there
         shutil.rmtree(checkpoints, ignore_errors=True)
-    return Findings(Alphas.read(alphas), JudgedNetworks.read(judged))
+    start = read_start(weights, trial_skeleton(context.search_skeleton))
+    return Findings(Alphas.read(alphas), JudgedNetworks.read(judged), start)
 
 
 def _plan(context: Context, folder: Path) -> int:

@@ -1,14 +1,13 @@
 """Judging networks of a run: its sources, and the evidence of short trainings on its data."""
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
-from pipeline.artifacts.alphas import Alphas
+from pipeline.artifacts.alphas import Alphas, SupernetWeights
 from pipeline.artifacts.judged_networks import JudgedNetworks
 from pipeline.budget.integer_programme import Scores
 from pipeline.console import say
@@ -25,17 +24,33 @@ from pipeline.selection.short_training import Material, train_shortly, trial_ske
 from pipeline.selection.sources import Measure, Sources, measure_alpha, measure_size, measure_zero_cost
 from pipeline.selection.trials import Ledger, TrainingBudget, gather_evidence, run_trial
 from pipeline.space.genotype import Genotype
+from pipeline.space.skeleton import Skeleton
+from pipeline.space.supernet import Supernet
 from pipeline.stages.context import Context
+from pipeline.whole_files import sha256_of
 
 _IMAGES = 32  # that zero-cost proxies look at
 _MOST_TRIALS = 200
 
 
+class Start(NamedTuple):
+    """The supernet whose weights short trainings begin with, and what tells it from others."""
+
+    supernet: Supernet
+    sha256: str
+
+
+def read_start(path: Path, skeleton: Skeleton) -> Start | None:
+    """The supernet that a search ended with; None where it was not kept."""
+    return Start(SupernetWeights.read(path).build(skeleton), sha256_of(path)) if path.is_file() else None
+
+
 class Findings(NamedTuple):
-    """What a search has found: alpha, and the networks that it judged, if it kept them."""
+    """What a search has found: alpha, the networks that it judged and its supernet, if it kept them."""
 
     alphas: Alphas
     judged: JudgedNetworks | None = None
+    start: Start | None = None
 
     @property
     def is_short(self) -> bool:
@@ -52,7 +67,8 @@ def findings_of(context: Context) -> Findings:
             f"{context.run.alphas} is of the space {found.space.name!r}, but [target] space = {wanted!r}; "
             "run `pipeline search` again"
         )
-    return Findings(found, context.read(JudgedNetworks) if context.run.judged.is_file() else None)
+    judged = context.read(JudgedNetworks) if context.run.judged.is_file() else None
+    return Findings(found, judged, read_start(context.run.supernet_weights, context.search_skeleton))
 
 
 def alpha_scores(found: Alphas) -> Scores:
@@ -65,8 +81,8 @@ def make_sources(context: Context, found: Findings | None) -> Sources:
     """Everything that ranks networks of this run: what a search has found, size, what short trainings weigh beside."""
     measures = [*([] if found is None else _measures_of(found)), measure_size(context.target_skeleton)]
     if wants_evidence(context):
-        images = next(make_material(context).training()).images[:_IMAGES]
         small, seed = trial_skeleton(context.search_skeleton), context.config.compute.seed
+        images = next(make_material(context, small).training()).images[:_IMAGES]
         measures.append(measure_zero_cost(small, images, seed))
     if found is not None and found.is_short and wants_evidence(context):
         say("the search was a short one: what it found must earn its weight on short trainings, like all else")
@@ -78,11 +94,16 @@ def _measures_of(found: Findings) -> list[Measure]:
     return [measure_alpha(alpha_scores(found.alphas)), *([] if judged is None else [judged])]
 
 
-def make_material(context: Context) -> Material:
-    """The search's images at the size of the trials."""
-    config, resolution = context.config, trial_skeleton(context.search_skeleton).resolution
+def make_material(context: Context, skeleton: Skeleton) -> Material:
+    """The search's images at the size that networks of this layout see."""
+    config = context.config
     return Material(
-        context.data, config.search.batch_size, config.compute.seed, config.data.augment, context.device, resolution
+        context.data,
+        config.search.batch_size,
+        config.compute.seed,
+        config.data.augment,
+        context.device,
+        skeleton.resolution,
     )
 
 
@@ -91,25 +112,56 @@ def wants_evidence(context: Context) -> bool:
     return context.config.discretize.evidence_minutes > 0
 
 
-def judge(context: Context, pool: Pool, sources: Sources, ledger_path: Path, more_minutes: float = 0.0) -> Evidence:
-    """Evidence of as many short trainings as [discretize] evidence_minutes allow; of 0, the search is believed."""
-    if not wants_evidence(context):
-        return Evidence(sources.names, sources.look([]), [], sources.look(pool.networks).figures)
-    settings, material = context.config.discretize, make_material(context)
-    minutes = settings.evidence_minutes + more_minutes
-    identity = hash_of(
-        {
-            "skeleton": str(trial_skeleton(context.search_skeleton)),
-            "steps": settings.evidence_steps,
-            "minutes": minutes,
-            "data": context.data.data_hash,
+class ShortTraining(NamedTuple):
+    """How networks are trained shortly: in which layout, on which images, and from which weights."""
+
+    skeleton: Skeleton
+    material: Material
+    steps: int
+    start: Start | None
+
+    def loss_of(self, genotype: Genotype) -> float:
+        """The validation loss that a network ends with."""
+        supernet = None if self.start is None else self.start.supernet
+        return train_shortly(self.skeleton, genotype, self.material, self.steps, supernet)
+
+    def identity(self) -> dict[str, Any]:
+        """Everything that a loss depends on beside the genotype."""
+        material = self.material
+        return {
+            "skeleton": str(self.skeleton),
+            "steps": self.steps,
+            "data": material.data.data_hash,
             "batch_size": material.batch_size,
             "augment": material.augment,
             "seed": material.seed,
-            "pool": [genotype.record() for genotype in pool.networks],
+            "start": None if self.start is None else self.start.sha256,
         }
-    )
-    ledger = Ledger(ledger_path, identity, _short_training(context, context.device))
+
+
+def make_training(context: Context, start: Start | None, device: torch.device) -> ShortTraining:
+    """In the layout of the supernet that has the weights; without one in a small layout, as many say more than few."""
+    skeleton = trial_skeleton(context.search_skeleton) if start is None else start.supernet.skeleton
+    material = replace(make_material(context, skeleton), device=device)
+    return ShortTraining(skeleton, material, context.config.discretize.evidence_steps, start)
+
+
+def judge(
+    context: Context,
+    pool: Pool,
+    sources: Sources,
+    ledger_path: Path,
+    start: Start | None,
+    more_minutes: float = 0.0,
+) -> Evidence:
+    """Evidence of as many short trainings as [discretize] evidence_minutes allow; of 0, the search is believed."""
+    if not wants_evidence(context):
+        return Evidence(sources.names, sources.look([]), [], sources.look(pool.networks).figures)
+    training = make_training(context, start, context.device)
+    minutes = context.config.discretize.evidence_minutes + more_minutes
+    networks = [genotype.record() for genotype in pool.networks]
+    identity = hash_of({**training.identity(), "minutes": minutes, "pool": networks})
+    ledger = Ledger(ledger_path, identity, training.loss_of)
     try:
         budget = TrainingBudget(minutes, _MOST_TRIALS)
         return gather_evidence(pool, sources, ledger, budget, guessing_loss(context.data))
@@ -126,15 +178,9 @@ def assist_judgement(context: Context) -> None:
     """What a process beside the first does in a selection: its share of the short trainings, if there are any."""
     if wants_evidence(context) and context.config.discretize.rule == "best":
         with joined(context.device) as device:
-            train = _short_training(context, device)
+            training = make_training(context, findings_of(context).start, device)
 
             def work(genotype: Genotype) -> Entry:
-                return run_trial(train, genotype)
+                return run_trial(training.loss_of, genotype)
 
             assist(work)
-
-
-def _short_training(context: Context, device: torch.device) -> Callable[[Genotype], float]:
-    skeleton, steps = trial_skeleton(context.search_skeleton), context.config.discretize.evidence_steps
-    material = replace(make_material(context), device=device)
-    return lambda genotype: train_shortly(skeleton, genotype, material, steps)

@@ -39,7 +39,8 @@ def rank(context: Context, path: Path) -> dict[str, Any]:
         found = _findings(context)
         sources, spare = make_sources(context, found), context.config.discretize.rank_minutes if found is None else 0.0
         digest = hashlib.sha256(json.dumps([one.genotype.record() for one in lines]).encode()).hexdigest()[:12]
-        evidence = judge(context, pool, sources, context.run.root / "rank" / f"{digest}.jsonl", spare)
+        ledger = context.run.root / "rank" / f"{digest}.jsonl"
+        evidence = judge(context, pool, sources, ledger, None if found is None else found.start, spare)
     if not evidence.weights.any() and evidence.process is None:
         raise PromiseBroken("there is nothing to rank by: raise [discretize] evidence_steps, or run `pipeline search`")
     standings = evidence.standings()

@@ -14,6 +14,7 @@ from pipeline.space.genotype import Genotype
 from pipeline.space.network import Network
 from pipeline.space.skeleton import Skeleton
 from pipeline.space.spaces import space_named
+from pipeline.space.supernet import Supernet
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +46,25 @@ def test_a_short_training_learns_and_repeats_to_the_bit(material: Material) -> N
     torch.manual_seed(5)
     train_shortly(SKELETON, genotype_of("dil_conv_3x3"), material, 1)
     assert torch.rand(1) == expected, "the caller's random state is left alone"
+
+
+def test_with_a_supernet_weights_begin_as_they_are_there(material: Material) -> None:
+    torch.manual_seed(7)
+    supernet, genotype = Supernet(SKELETON), genotype_of("dil_conv_3x3")
+    weights = [torch.full((len(kind.edges), len(kind.operations)), 1 / 8) for kind in supernet.space.kinds]
+    for batch in list(material.validation(96)):  # running statistics that are not those of a new network
+        supernet(batch.images, weights)
+
+    class Alone(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return supernet.run(x, genotype)
+
+    supernet.eval()
+    expected = validation_loss(Alone(), material)
+    untrained, trained = (train_shortly(SKELETON, genotype, material, steps, supernet) for steps in (0, 20))
+    assert untrained == pytest.approx(expected, rel=1e-5)
+    assert untrained != train_shortly(SKELETON, genotype, material, 0) and trained < untrained - 0.05
+    assert validation_loss(Alone(), material) == expected, "the supernet keeps its weights"
 
 
 def test_a_training_that_diverges_has_no_finite_loss(material: Material, monkeypatch: pytest.MonkeyPatch) -> None:
