@@ -156,8 +156,8 @@ class DiscretizeConfig(Section):
     score_share: Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)] = 0.9
     """A larger network is taken while its cell keeps this share of what the search found (random 0, best 1)."""
     evidence_minutes: Annotated[float, Field(ge=0.0, le=10_000.0, allow_inf_nan=False)] = 5.0
-    """Minutes of short trainings of candidates (on one process), by which zero-cost proxies, size and structure earn
-    weights beside what the search has judged; eight at least, however long they take; 0 trusts the search alone."""
+    """Minutes of short trainings of candidates (on one process), by which zero-cost proxies and structure earn weights
+    beside what the search has judged; eight at least, however long they take; 0 trusts the search and size alone."""
     evidence_steps: Count = 200
     """Steps of one short training."""
     rank_minutes: Annotated[float, Field(ge=0.0, le=10_000.0, allow_inf_nan=False), WITHOUT_EFFECT] = 10.0
