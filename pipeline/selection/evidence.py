@@ -161,8 +161,13 @@ class Evidence:
         self.weights = earn_weights(self._x, self._y, trust)
         residuals = self._y - self._x @ self.weights
         self.process = None if self.goes_by_search else StructureProcess(looks.shapes, residuals)
-        heard = [*self.weights, 0.0 if self.process is None else self.process.kernel.deviation]
+        heard = [*self.weights, self.structure_weight]
         self.goes_by_size = not self.goes_by_search and SIZE in self.names and bool(max(heard) < _LEAST_WEIGHT)
+
+    @property
+    def structure_weight(self) -> float:
+        """How far f spreads; of networks that were trained it also holds what they reached themselves."""
+        return 0.0 if self.process is None else self.process.kernel.deviation
 
     def _refuted(self) -> list[str]:
         """What a search has found that short trainings contradict among networks of one size, beyond chance."""
@@ -217,38 +222,36 @@ class Evidence:
         """
         if not self._losses:
             return []
-        without = self._looks._replace(figures=np.zeros((len(self._y), 0)))
-        rows = [_standing(name, self._x[:, s], self._y, float(self.weights[s])) for s, name in enumerate(self.names)]
-        share = 0.0 if self.process is None else self.process.kernel.deviation
-        structure = _left_out(
-            lambda train: Evidence((), without.part(train), self._part(train), without.figures), without
-        )
-        together = _left_out(
-            lambda train: Evidence(
-                self.names, self._looks.part(train), self._part(train), self._reference, self._trusts_search
-            ),
-            self._looks,
-        )
-        return [*rows, _standing(STRUCTURE, structure, self._y, share), _standing(TOGETHER, together, self._y, None)]
+        looks, y = self._looks, self._y
+        rows = [_standing(name, self._x[:, s], y, float(self.weights[s])) for s, name in enumerate(self.names)]
 
-    def _part(self, rows: Sequence[int]) -> list[float]:
-        return [self._losses[row] for row in rows]
+        def by_structure(train: Sequence[int], test: Sequence[int]) -> Array:
+            return StructureProcess(looks.part(train).shapes, y[train]).predict(looks.part(test).shapes).mean
+
+        def by_all(train: Sequence[int], test: Sequence[int]) -> Array:
+            losses = [self._losses[row] for row in train]
+            fitted = Evidence(self.names, looks.part(train), losses, self._reference, self._trusts_search)
+            return fitted.predict_within_size(looks.part(test)).mean
+
+        return [
+            *rows,
+            _standing(STRUCTURE, _left_out(by_structure, len(y)), y, self.structure_weight),
+            _standing(TOGETHER, _left_out(by_all, len(y)), y, None),
+        ]
 
     def _scores(self, figures: Array) -> Array:
         rows = [[place_score(*pair) for pair in zip(self._reference.T, row, strict=True)] for row in figures]
         return np.array(rows).reshape(len(figures), len(self.names))
 
 
-def _left_out(fit: Callable[[Sequence[int]], Evidence], looks: Looks) -> Array:
-    """Predictions for networks by fits without them."""
-    count = len(looks.choices)
+def _left_out(predict: Callable[[Sequence[int], Sequence[int]], Array], count: int) -> Array:
+    """Predictions for networks by fits without them; `predict` takes the places of those fitted and of those asked."""
     predicted = np.zeros(count)
     if count < _FEWEST:
         return predicted
     for fold in range(min(_FOLDS, count)):
         test = list(range(fold, count, _FOLDS))
-        train = [row for row in range(count) if row not in test]
-        predicted[test] = fit(train).predict_within_size(looks.part(test)).mean
+        predicted[test] = predict([row for row in range(count) if row not in test], test)
     return predicted
 
 
