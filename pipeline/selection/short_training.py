@@ -1,8 +1,8 @@
 """Short trainings of single networks on the user's data: what every other judgement is checked against.
 
-From random weights, networks that start early win, whatever they end with. So after a search each begins with the
-weights that it has in the supernet, thousands of steps on: on NAS-Bench-Macro that turns rankings within a size from
-the wrong way round to the right one (RESULTS.md).
+From random weights, networks that start early win, whatever they end with. So after a search that was long enough each
+begins with the weights that it has in the supernet, thousands of steps on: on NAS-Bench-Macro that turns rankings
+within a size from the wrong way round to the right one (RESULTS.md).
 """
 
 import math

@@ -24,7 +24,7 @@ from pipeline.space.extremes import costliest_genotype
 from pipeline.space.score import relative_prices
 from pipeline.space.spaces import space_named
 from pipeline.stages.context import Context
-from pipeline.stages.judgement import Findings, read_start, wants_evidence
+from pipeline.stages.judgement import Findings, Start, wants_evidence
 from pipeline.whole_files import read_json, write_json
 
 
@@ -52,8 +52,8 @@ def search_freely(context: Context) -> Findings | None:
         tensors = (tuple(found.alphas), constraint.prices, tuple(found.unpenalized))
         Alphas(constraint.space, constraint.scale, *tensors).write(alphas)  # last: it says that all is there
         shutil.rmtree(checkpoints, ignore_errors=True)
-    start = read_start(weights, trial_skeleton(context.search_skeleton))
-    return Findings(Alphas.read(alphas), JudgedNetworks.read(judged), start)
+    supernet = Start(weights, trial_skeleton(context.search_skeleton))
+    return Findings(Alphas.read(alphas), JudgedNetworks.read(judged), supernet)
 
 
 def _plan(context: Context, folder: Path) -> int:

@@ -34,29 +34,32 @@ _MOST_TRIALS = 200
 
 
 class Start(NamedTuple):
-    """The supernet whose weights short trainings begin with, and what tells it from others."""
+    """Where the supernet lies whose weights short trainings begin with, and its layout."""
 
-    supernet: Supernet
-    sha256: str
+    weights: Path
+    skeleton: Skeleton
 
-
-def read_start(path: Path, skeleton: Skeleton) -> Start | None:
-    """The supernet that a search ended with; None where it was not kept."""
-    return Start(SupernetWeights.read(path).build(skeleton), sha256_of(path)) if path.is_file() else None
+    def build(self) -> Supernet:
+        return SupernetWeights.read(self.weights).build(self.skeleton)
 
 
 class Findings(NamedTuple):
-    """What a search has found: alpha, the networks that it judged and its supernet, if it kept them."""
+    """What a search has found: alpha, the networks that it judged, if it kept them, and where its supernet lies."""
 
     alphas: Alphas
-    judged: JudgedNetworks | None = None
-    start: Start | None = None
+    judged: JudgedNetworks | None
+    supernet: Start
 
     @property
     def is_short(self) -> bool:
         """Whether it was too short to be trusted; not known of one by an earlier version."""
         steps = None if self.judged is None else self.judged.steps_per_operation
         return steps is not None and bool(describe_short_search(steps))
+
+    @property
+    def start(self) -> Start | None:
+        """What short trainings begin with: nothing of a short search, whose weights are hardly better than random."""
+        return self.supernet if self.supernet.weights.is_file() and not self.is_short else None
 
 
 def findings_of(context: Context) -> Findings:
@@ -68,7 +71,7 @@ def findings_of(context: Context) -> Findings:
             "run `pipeline search` again"
         )
     judged = context.read(JudgedNetworks) if context.run.judged.is_file() else None
-    return Findings(found, judged, read_start(context.run.supernet_weights, context.search_skeleton))
+    return Findings(found, judged, Start(context.run.supernet_weights, context.search_skeleton))
 
 
 def alpha_scores(found: Alphas) -> Scores:
@@ -118,12 +121,12 @@ class ShortTraining(NamedTuple):
     skeleton: Skeleton
     material: Material
     steps: int
-    start: Start | None
+    supernet: Supernet | None
+    supernet_sha256: str
 
     def loss_of(self, genotype: Genotype) -> float:
         """The validation loss that a network ends with."""
-        supernet = None if self.start is None else self.start.supernet
-        return train_shortly(self.skeleton, genotype, self.material, self.steps, supernet)
+        return train_shortly(self.skeleton, genotype, self.material, self.steps, self.supernet)
 
     def identity(self) -> dict[str, Any]:
         """Everything that a loss depends on beside the genotype."""
@@ -135,15 +138,17 @@ class ShortTraining(NamedTuple):
             "batch_size": material.batch_size,
             "augment": material.augment,
             "seed": material.seed,
-            "start": None if self.start is None else self.start.sha256,
+            "supernet": self.supernet_sha256,
         }
 
 
 def make_training(context: Context, start: Start | None, device: torch.device) -> ShortTraining:
     """In the layout of the supernet that has the weights; without one in a small layout, as many say more than few."""
-    skeleton = trial_skeleton(context.search_skeleton) if start is None else start.supernet.skeleton
-    material = replace(make_material(context, skeleton), device=device)
-    return ShortTraining(skeleton, material, context.config.discretize.evidence_steps, start)
+    skeleton = trial_skeleton(context.search_skeleton) if start is None else start.skeleton
+    material, steps = replace(make_material(context, skeleton), device=device), context.config.discretize.evidence_steps
+    if start is None:
+        return ShortTraining(skeleton, material, steps, None, "")
+    return ShortTraining(skeleton, material, steps, start.build(), sha256_of(start.weights))
 
 
 def judge(
@@ -159,6 +164,8 @@ def judge(
         return Evidence(sources.names, sources.look([]), [], sources.look(pool.networks).figures)
     training = make_training(context, start, context.device)
     minutes = context.config.discretize.evidence_minutes + more_minutes
+    if training.supernet is not None:
+        say("short trainings begin with the weights that networks have in the search's supernet")
     networks = [genotype.record() for genotype in pool.networks]
     identity = hash_of({**training.identity(), "minutes": minutes, "pool": networks})
     ledger = Ledger(ledger_path, identity, training.loss_of)

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from pipeline.artifacts.alphas import SupernetWeights
+from pipeline.artifacts.judged_networks import JudgedNetworks
 from pipeline.selection.pool import feasible_networks
 from pipeline.selection.short_training import trial_skeleton
 from pipeline.space.spaces.darts import DARTS
@@ -37,7 +38,7 @@ def keep_supernet(context: Context, seed: int) -> Supernet:
 def test_they_begin_with_the_weights_of_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     context = make_context(tmp_path, **SMALL)
     scratch = training_of(context)
-    assert scratch.start is None and scratch.skeleton == trial_skeleton(context.search_skeleton)
+    assert scratch.supernet is None and scratch.skeleton == trial_skeleton(context.search_skeleton)
     supernet, asked = keep_supernet(context, 1), list[Any]()
     warm = training_of(context)
     assert warm.skeleton == supernet.skeleton == context.search_skeleton != scratch.skeleton
@@ -52,6 +53,16 @@ def test_they_begin_with_the_weights_of_the_search(tmp_path: Path, monkeypatch: 
     (*_, without), (*_, taken) = asked
     assert without is None
     torch.testing.assert_close(taken.state_dict(), supernet.state_dict(), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(("steps_per_operation", "inherits"), [(1999, False), (2000, True), (None, True)])
+def test_the_weights_of_a_short_search_are_no_start(
+    tmp_path: Path, steps_per_operation: int | None, inherits: bool
+) -> None:
+    context = make_context(tmp_path, **SMALL)
+    keep_supernet(context, 1)
+    context.write(JudgedNetworks(DARTS, [], [], steps_per_operation))
+    assert (training_of(context).supernet is not None) is inherits
 
 
 def test_losses_of_another_supernet_are_not_read_back(tmp_path: Path) -> None:
