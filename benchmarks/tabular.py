@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.one_size import compare_within_size
 from benchmarks.tables import Array, Device, Lookups, Table, name_of
 from benchmarks.tabular_search import NOISE, VARIANTS, Found, Labor, run_search_once
 from pipeline.budget.integer_programme import Scores
@@ -133,6 +134,10 @@ class Contest:
         for name in self.options.variants.split(","):
             found = run_search_once(self.labor, VARIANTS[name], seed)
             print(f"\n{name}, seed {seed}: {found.epochs} epochs, {found.minutes:.1f} CPU minutes")
+            if each := self.options.one_size:
+                steps = self.options.evidence_steps
+                print(*compare_within_size(self.table, self.labor, found, seed, each, steps), sep="\n", flush=True)
+                continue
             for title in self.options.ways.split(",") if self.options.ways else WAYS:
                 yield self._way(title, seed, found)._replace(title=f"{name}: {title}")
 
@@ -241,6 +246,9 @@ def add_arguments(parser: argparse.ArgumentParser, work: str, cells: int) -> Non
     parser.add_argument("--channels", type=int, default=8, help="channels of the supernet")
     parser.add_argument("--resolution", type=int, default=16, help="of the images in searches and short trainings")
     parser.add_argument("--minutes", type=float, default=15.0, help="CPU minutes of one search")
+    parser.add_argument(
+        "--one-size", type=int, default=0, help="compare so many networks of each of three sizes, and no ways"
+    )
     parser.add_argument("--rounds", type=int, default=product.max_rounds)
     parser.add_argument("--evidence-minutes", type=float, default=product.evidence_minutes)
     parser.add_argument("--evidence-steps", type=int, default=product.evidence_steps)
