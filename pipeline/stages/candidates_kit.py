@@ -19,7 +19,7 @@ from pipeline.space.skeleton import Skeleton
 from pipeline.stages import stage_named
 from pipeline.stages.context import Context
 from pipeline.stages.discretize import Prospect, budgets_of, discretize, make_job, open_prospect
-from pipeline.stages.judgement import findings_of
+from pipeline.stages.findings import findings_of
 from pipeline.stages.kits import write_with_bar
 from pipeline.whole_files import sha256_of
 

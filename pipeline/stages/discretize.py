@@ -27,15 +27,8 @@ from pipeline.space.choices import Choices, choices_of
 from pipeline.space.genotype import Genotype
 from pipeline.space.score import argmax_genotype
 from pipeline.stages.context import Context
-from pipeline.stages.judgement import (
-    Findings,
-    alpha_scores,
-    assist_judgement,
-    findings_of,
-    judge,
-    make_sources,
-    wants_evidence,
-)
+from pipeline.stages.findings import Findings, alpha_scores, findings_of
+from pipeline.stages.judgement import assist_judgement, judge, make_sources, wants_evidence
 from pipeline.stages.tables import open_target_table, skeletons_of
 from pipeline.whole_files import sha256_of
 

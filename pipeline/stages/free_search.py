@@ -24,7 +24,8 @@ from pipeline.space.extremes import costliest_genotype
 from pipeline.space.score import relative_prices
 from pipeline.space.spaces import space_named
 from pipeline.stages.context import Context
-from pipeline.stages.judgement import Findings, Start, wants_evidence
+from pipeline.stages.findings import Findings, Start
+from pipeline.stages.judgement import wants_evidence
 from pipeline.whole_files import read_json, write_json
 
 

@@ -16,8 +16,9 @@ from pipeline.space.genotype import Genotype
 from pipeline.space.genotype_file import parse_genotype_file
 from pipeline.space.spaces import space_named
 from pipeline.stages.context import Context
+from pipeline.stages.findings import Findings, findings_of
 from pipeline.stages.free_search import search_freely
-from pipeline.stages.judgement import Findings, findings_of, judge, make_sources, wants_evidence
+from pipeline.stages.judgement import judge, make_sources, wants_evidence
 from pipeline.whole_files import read_given
 
 _MAX_FILE_MB = 50

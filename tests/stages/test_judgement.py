@@ -13,7 +13,8 @@ from pipeline.selection.short_training import trial_skeleton
 from pipeline.space.spaces.darts import DARTS
 from pipeline.space.supernet import Supernet
 from pipeline.stages.context import Context
-from pipeline.stages.judgement import ShortTraining, findings_of, make_training
+from pipeline.stages.findings import findings_of
+from pipeline.stages.judgement import ShortTraining, make_training
 from tests.stages.test_discretize import make_context
 
 CPU = torch.device("cpu")

@@ -19,7 +19,8 @@ from pipeline.selection.sources import Sources
 from pipeline.selection.trials import Ledger, TrainingBudget
 from pipeline.space.sampling import random_genotype
 from pipeline.stages.context import Context
-from pipeline.stages.judgement import findings_of, make_sources
+from pipeline.stages.findings import findings_of
+from pipeline.stages.judgement import make_sources
 from pipeline.stages.rank import rank, read_genotypes
 from tests.selection.test_judged import judge
 from tests.stages.test_discretize import make_context as make_searched
