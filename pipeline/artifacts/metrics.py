@@ -86,8 +86,8 @@ class Metrics(Document):
     start: str = "random"
 
     def describe_top5(self) -> str:
-        """In brackets after the accuracy; nothing where so few classes make it 100 % whatever is answered."""
-        return f" (top-5 {self.test_top5:.2%})" if len(self.per_class) > 5 else ""
+        """In brackets after the accuracy; nothing where classes are so few that guessing reaches more than half."""
+        return f" (top-5 {self.test_top5:.2%})" if len(self.per_class) >= 10 else ""
 
     @property
     def largest_class_share(self) -> float:

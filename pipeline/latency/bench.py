@@ -56,10 +56,14 @@ class Comparison:
     b: Bench
     ratio: float
     interval: Interval
+    same: bool = False
+    """Whether both have the same content, so that whatever differs is noise."""
 
     @property
     def beyond_noise(self) -> bool:
         """The interval leaves 1 out, and the difference is more than a median may move by itself."""
+        if self.same:
+            return False
         return not self.interval.low <= 1 <= self.interval.high and abs(self.ratio - 1) > self.a.measured.noise_floor
 
     def describe(self) -> str:
@@ -68,6 +72,8 @@ class Comparison:
         before_ms, after_ms = slower.timing.p50_ms, faster.timing.p50_ms
         doubt = f"95 % interval of B / A {self.interval.low:.3f} to {self.interval.high:.3f}"
         doubt += f", noise floor {self.a.measured.noise_floor:.1%}"
+        if self.same:
+            return f"A and B are the same file, what differs is noise: B takes {self.ratio:.3f} times as long ({doubt})"
         if not self.beyond_noise:
             return f"neither is faster beyond noise: B takes {self.ratio:.3f} times as long as A ({doubt})"
         times = f"p50 {after_ms:.3g} ms against {before_ms:.3g} ms"
@@ -94,7 +100,8 @@ def compare_models(machine: TargetMachine, a: Path, b: Path, shapes: Sequence[st
     """Two ONNX files in turns, so that what disturbs one disturbs the other."""
     journal = Journal()
     first, second = bench_models(machine, [a, b], shapes, journal)
-    return Comparison(first, second, second.timing.p50_ms / first.timing.p50_ms, _ratio_interval(journal))
+    ratio, same = second.timing.p50_ms / first.timing.p50_ms, a.read_bytes() == b.read_bytes()
+    return Comparison(first, second, ratio, _ratio_interval(journal), same)
 
 
 def _ratio_interval(journal: Journal) -> Interval:

@@ -69,6 +69,15 @@ def _count_tried(tried: int, fitting: int, percentile: int) -> str:
     return f"{tried} networks were tried at p{percentile}, {fitting} of them fit"
 
 
+_OWN = (
+    "The search's own two, alpha and supernet (the networks it judged), keep half a weight each, unless they rank "
+    "networks of one size the wrong way round beyond chance."
+)
+_OWN_SHORT = (
+    "The search was a short one, so its own two, alpha and supernet (the networks it judged), have what they earned."
+)
+
+
 def _evidence(contents: Contents, selection: Selection) -> list[Child]:
     if not selection.evidence:
         return [tag("p", "No short trainings were made: the search decided alone.")]
@@ -90,8 +99,7 @@ def _evidence(contents: Contents, selection: Selection) -> list[Child]:
     short = counted(trials, "short training") if trials else "short trainings"
     words = (
         f"How well each source of judgement ranked {short} on this data (Kendall's τ: 0 is chance, 1 perfect). "
-        "The search's own two, alpha and supernet (the networks it judged), keep half a weight each, unless they rank "
-        "networks of one size the wrong way round beyond chance. "
+        f"{_OWN_SHORT if is_short else _OWN} "
         "Larger is taken to be better, more so without a trusted search; τ is with losses as if all were of one size. "
         "Others (zero-cost proxies such as synflow and naswot, multiply-adds, structure) have what they earned, fitted "
         "together: of two that say the same one may have all, so weights need not follow the single τ."
