@@ -39,7 +39,6 @@ _TRUST = {"alpha": 0.5, "supernet": 0.5}
 _SIZE_SLOPE, _SIZE_SLOPE_BESIDE_SEARCH = 3.0, 1.0
 _RESAMPLES, _FOLDS, _FEWEST = 200, 5, 4
 _FEWEST_TO_REFUTE = 12  # short trainings: of fewer a bootstrap knows no interval
-_LEAST_WEIGHT = 0.01  # below which a source has none, as tables show it
 _NORMAL = NormalDist()
 
 
@@ -140,7 +139,7 @@ class Evidence:
     """The model fitted to trained networks, if any. `reference` holds the figures of all considered, for ranks.
 
     `trusts_search` says whether a search was long enough to be believed without them; `refuted` are those of its
-    findings that the trained networks contradict all the same, and `goes_by_size` says that nothing is left to go by.
+    findings that the trained networks contradict all the same.
     """
 
     def __init__(
@@ -161,13 +160,11 @@ class Evidence:
         self.weights = earn_weights(self._x, self._y, trust)
         residuals = self._y - self._x @ self.weights
         self.process = None if self.goes_by_search else StructureProcess(looks.shapes, residuals)
-        heard = [*self.weights, self.structure_weight]
-        self.goes_by_size = not self.goes_by_search and SIZE in self.names and bool(max(heard) < _LEAST_WEIGHT)
 
     @property
     def structure_weight(self) -> float:
         """How far f spreads; of networks that were trained it also holds what they reached themselves."""
-        return 0.0 if self.process is None else self.process.kernel.deviation
+        return 0.0 if self.process is None else self.process.deviation
 
     def _refuted(self) -> list[str]:
         """What a search has found that short trainings contradict among networks of one size, beyond chance."""

@@ -31,11 +31,9 @@ class Exploration(NamedTuple):
 
 def describe_doubt(evidence: Evidence, together: Standing) -> str:
     """What to think of a choice by evidence that chance may explain; nothing where there is no doubt."""
-    if evidence.goes_by_size:
-        return "nothing but their size is known of the networks, so the largest that fits is taken"
     if together.low > 0:
         return ""
-    decides = "what the search has judged decides" if evidence.goes_by_search else "the choice may be one by chance"
+    decides = "what the search has judged decides" if evidence.goes_by_search else "size counts for more than they do"
     found = f"rank networks left out with τ {together.tau:+.2f} (95 % {together.low:+.2f} … {together.high:+.2f})"
     return f"all sources together {found}, which chance may explain: {decides}"
 

@@ -192,16 +192,7 @@ def test_evidence_that_chance_may_explain_points_to_the_search_only_if_that_is_t
     history = run.history("search")
     history.write_text(json.dumps({"step": 0, "steps_per_operation": 68}) + "\n" + history.read_text())
     text = "".join(Parsed(page_of(run)).text)
-    assert "the choice may be one by chance" in text and "keep half a weight each" not in text
-
-
-def test_a_choice_by_size_alone_is_not_said_to_be_one_by_all_sources(tmp_path: Path) -> None:
-    run = made_run(tmp_path)
-    selection = Selection.read(run.selection)
-    assert "by the sources below, with their weights" in "".join(Parsed(page_of(run)).text)
-    rows = [row.model_copy(update={"weight": 1e-9}) for row in selection.evidence]
-    selection.model_copy(update={"evidence": rows}).write(run.selection)
-    assert "by size alone, as nothing else agreed with the short trainings" in "".join(Parsed(page_of(run)).text)
+    assert "size counts for more than they do" in text and "keep half a weight each" not in text
 
 
 def test_the_figure_that_decides_stands_beside_the_score(tmp_path: Path) -> None:

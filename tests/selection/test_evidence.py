@@ -14,7 +14,6 @@ from pipeline.selection.evidence import (
     place_score,
     tau_of,
 )
-from pipeline.selection.structure_process import overlap
 from pipeline.space.choices import Choices
 from pipeline.space.plan import Choice
 
@@ -131,7 +130,7 @@ def test_the_search_is_heard_although_short_trainings_differ_by_chance_and_struc
     np.testing.assert_allclose(heard.predict(looks).mean, expected, atol=1e-12)
     unsearched = Evidence(("synflow", "naswot"), looks, losses.tolist(), looks.figures)
     assert unsearched.process is not None
-    assert unsearched.weights[0] == 0.0 and unsearched.process.kernel.smooth > 0
+    assert unsearched.weights[0] == 0.0 and unsearched.process.deviation > 0.3
 
 
 def test_a_short_search_earns_its_weight_like_all_else() -> None:
@@ -183,16 +182,14 @@ def test_structure_is_learned_where_no_source_helps() -> None:
     assert known.deviation.mean() < predicted.deviation.mean()
 
 
-@pytest.mark.parametrize("names", [("macs", "noise"), ("one", "noise")], ids=repr)
-def test_size_decides_where_short_trainings_leave_nothing_else(names: tuple[str, str]) -> None:
+def test_size_decides_where_short_trainings_leave_nothing_else() -> None:
     """Sources that rank the wrong way round, and a structure that says nothing: all networks were equal then."""
     quality = np.linspace(-1.0, 1.0, 40)
     looks = looks_of(np.column_stack([1e6 * np.exp(-quality), -quality]))
     flat = looks._replace(counts=np.zeros((40, 1)))
-    evidence = Evidence(names, flat, (-quality).tolist(), looks.figures, trusts_search=False)
-    assert evidence.goes_by_size is ("macs" in names)
-    predicted = evidence.predict(flat).mean
-    assert tau_of(predicted, -quality) == pytest.approx(1.0 if "macs" in names else 0.0)
+    evidence = Evidence(("macs", "noise"), flat.part(range(0, 40, 2)), (-quality[::2]).tolist(), looks.figures, False)
+    assert not evidence.weights.any()
+    assert tau_of(evidence.predict(flat.part(range(1, 40, 2))).mean, -quality[1::2]) == pytest.approx(1.0)
 
 
 def test_without_a_search_short_trainings_tell_networks_of_one_size_apart_and_larger_is_better() -> None:
@@ -210,7 +207,6 @@ def test_without_a_search_short_trainings_tell_networks_of_one_size_apart_and_la
     assert tau_of(within, good) > 0.7 and abs(tau_of(within, log_size)) < 0.2
     expected = within + 3.0 * (log_size - log_size.mean())
     assert evidence.predict(looks).mean == pytest.approx(expected)
-    assert not evidence.goes_by_size
 
 
 @pytest.mark.parametrize(("count", "is_refuted"), [(40, True), (8, False)])
@@ -246,51 +242,3 @@ def test_beside_a_trusted_search_larger_is_better_by_less_and_short_trainings_sa
         assert evidence.weights[0] < 0.05 and evidence.weights[1] >= 0.5
         expected = evidence.predict_within_size(looks).mean + 1.0 * (log_size - log_size.mean())
         assert evidence.predict(looks).mean == pytest.approx(expected)
-
-
-def test_size_does_not_decide_beside_a_search_that_is_trusted_or_a_source_that_earns() -> None:
-    quality = np.arange(40.0)
-    for names, trusts_search in ((("macs", "alpha"), True), (("macs", "good"), False)):
-        looks = looks_of(np.column_stack([-quality, quality]))
-        evidence = Evidence(names, looks, (-quality).tolist(), looks.figures, trusts_search)
-        assert not evidence.goes_by_size and evidence.weights[0] == 0.0 and evidence.weights[1] > 0.3
-
-
-def test_predictions_are_those_of_the_gaussian_process() -> None:
-    """mean = x·w + k (K + σ² I)⁻¹ (y − X w), written out with dense inverses."""
-    rng = np.random.default_rng(8)
-    counts = rng.normal(size=(12, 2))
-    names = [choices(*rng.choice(["a", "b"], size=3)) for _ in range(12)]
-    looks = Looks(rng.normal(size=(12, 1)), counts, names)
-    train, test = looks.part(range(9)), looks.part(range(9, 12))
-    losses = rng.normal(size=9)
-    evidence = Evidence(("one",), train, losses.tolist(), looks.figures)
-    y = normal_scores(-losses)
-    assert evidence.process is not None
-    kernel = evidence.process.kernel
-    x = np.array([[place_score(looks.figures[:, 0], value)] for value in looks.figures[:, 0]])
-    scaled = (counts - counts[:9].mean(0)) / (counts[:9].std(0) + 1e-9)
-
-    def covariance(one: int, other: int) -> float:
-        distance = ((scaled[one] - scaled[other]) ** 2).mean()
-        common = len(names[one] & names[other]) / len(names[one] | names[other])
-        return kernel.smooth * math.exp(-distance / 2) + kernel.shared * common
-
-    k = np.array([[covariance(a, b) for b in range(9)] for a in range(12)])
-    residuals = y - x[:9] @ evidence.weights
-    likelihoods = {}
-    for noise in (0.1, 0.2, 0.4, 0.8, 1.2):
-        full = k[:9] + noise * np.eye(9)
-        likelihoods[noise] = -residuals @ np.linalg.inv(full) @ residuals / 2 - np.linalg.slogdet(full)[1] / 2
-    noise = max(likelihoods, key=lambda n: likelihoods[n])
-    inverse = np.linalg.inv(k[:9] + noise * np.eye(9))
-    found = evidence.predict(test)
-    np.testing.assert_allclose(found.mean, x[9:] @ evidence.weights + k[9:] @ inverse @ residuals, atol=1e-10)
-    own = kernel.smooth + kernel.shared
-    variances = np.clip(own - np.einsum("ij,jk,ik->i", k[9:], inverse, k[9:]), 0, None)
-    np.testing.assert_allclose(found.deviation, np.sqrt(variances), atol=1e-7)
-
-
-def test_overlap() -> None:
-    assert overlap(choices("a", "b"), choices("a", "c")) == pytest.approx(1 / 3)
-    assert overlap(choices(), choices()) == 1.0

@@ -18,18 +18,15 @@ from tests.selection.fakes import DARTS, SMALL
 
 
 @pytest.mark.parametrize(
-    ("low", "by_size", "trusts_search", "said"),
+    ("low", "trusts_search", "said"),
     [
-        (0.1, False, False, ""),
-        (-0.1, False, True, "what the search has judged decides"),
-        (-0.1, False, False, "the choice may be one by chance"),
-        (-0.6, True, False, "the largest that fits is taken"),
+        (0.1, False, ""),
+        (-0.1, True, "what the search has judged decides"),
+        (-0.1, False, "size counts for more than they do"),
     ],
 )
-def test_doubt_follows_from_the_interval_and_from_who_decides(
-    low: float, by_size: bool, trusts_search: bool, said: str
-) -> None:
-    evidence: Any = SimpleNamespace(goes_by_size=by_size, goes_by_search=trusts_search)
+def test_doubt_follows_from_the_interval_and_from_who_decides(low: float, trusts_search: bool, said: str) -> None:
+    evidence: Any = SimpleNamespace(goes_by_search=trusts_search)
     found = describe_doubt(evidence, Standing("all together", 0.14, low, 0.6, None))
     assert found.endswith(said) and bool(found) is bool(said)
 

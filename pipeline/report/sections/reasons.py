@@ -53,9 +53,7 @@ def _explain(selection: Selection | None) -> Element:
 def _judged_by(selection: Selection) -> str:
     if not selection.evidence:
         return "by the search"
-    if not any(round(row.weight or 0.0, 2) for row in selection.evidence):  # as the table shows them
-        return "by size alone, as nothing else agreed with the short trainings"
-    return "by the sources below, with their weights"
+    return "by the sources below, with their weights, and by size"
 
 
 def _doubt(contents: Contents) -> Element | None:
@@ -93,7 +91,7 @@ def _evidence(contents: Contents, selection: Selection) -> list[Child]:
     last = selection.evidence[-1]
     found = f"Together they rank networks left out with τ {last.tau:+.2f} (95 % {last.low:+.2f} … {last.high:+.2f})"
     is_short = _doubt(contents) is not None
-    surer = "the choice may be one by chance" if is_short else "the search's own two are the surer ground"
+    surer = "size counts for more than they do" if is_short else "the search's own two are the surer ground"
     verdict = f"{found}, which chance may explain: {surer}." if last.low <= 0 else f"{found}."
     trials = sum("loss" in entry for entry in contents.trials.entries)
     short = counted(trials, "short training") if trials else "short trainings"
