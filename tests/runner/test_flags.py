@@ -12,10 +12,8 @@ from pipeline.runner.execution import run_all, run_stage
 from pipeline.stages import TRANSFER, stage_named
 from pipeline.stages.context import Context
 from pipeline.whole_files import read_json, write_json
-from tests.runner.test_execution import FIRST, Calls, calls, contents, context
+from tests.runner.conftest import FIRST, Calls, contents, context
 from tests.runner.test_redoing import Person, took, with_retrain_epochs
-
-__all__ = ["calls"]
 
 SEARCH_FLAGS = {"search": {"epochs": 3}}
 

@@ -31,9 +31,7 @@ from pipeline.whole_files import sha256_of, write_text
 from tests.artifacts.made import NETWORK, made_card, made_certificate
 from tests.latency.fakes import FINGERPRINT, FakeDevice
 from tests.latency.made import SKELETON, made_table
-from tests.runner.test_execution import FIRST, SECOND, Calls, calls, contents, context
-
-__all__ = ["calls"]
+from tests.runner.conftest import FIRST, SECOND, Calls, contents, context
 
 
 def took(folder: Path, stage: str, seconds: float) -> None:
