@@ -1,12 +1,15 @@
-"""Two stages that only copy their inputs, and a run of them."""
+"""Two stages that only copy their inputs, a run of them, and a person who is asked about it."""
 
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from pipeline import console
 from pipeline.artifacts.alphas import Alphas
 from pipeline.artifacts.files import Images
+from pipeline.artifacts.stage_record import StageRecord
 from pipeline.artifacts.trained import Trained
 from pipeline.presets import preset
 from pipeline.rundir import RunDir
@@ -53,3 +56,24 @@ def context(folder: Path, run: str = "one", **search: int) -> Context:
 def contents(folder: Path) -> dict[Path, bytes]:
     """All files but the log, which tells of interruptions too."""
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != "log.txt"}
+
+
+def took(folder: Path, stage: str, seconds: float) -> None:
+    path = context(folder).run.record(stage)
+    StageRecord.read(path).model_copy(update={"seconds": seconds}).write(path)
+
+
+class Person:
+    """Somebody at a terminal who answers what they are told to."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
+        self.questions: list[str] = []
+        self.answer = answer
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
+        monkeypatch.setattr(
+            console, "console", SimpleNamespace(is_terminal=True, input=self._hear, print=lambda *_, **__: None)
+        )
+
+    def _hear(self, question: object) -> str:
+        self.questions.append(str(question))
+        return self.answer

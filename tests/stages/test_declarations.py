@@ -1,9 +1,10 @@
-"""What stages declare: settings that exist, artifacts that something makes, and what has no effect on a result."""
+"""What stages declare: settings that exist, artifacts that something makes, and what a change makes again."""
 
 from pipeline.artifacts.files import GivenGenotype, GuideImages, Images, StartWeights, TeacherBase, TeacherFile
 from pipeline.config import Config
+from pipeline.presets import preset
 from pipeline.section import WITHOUT_EFFECT
-from pipeline.stages import STAGES, TEACH, TRANSFER
+from pipeline.stages import STAGES, TEACH, TRANSFER, stage_named
 
 
 def test_every_stage_depends_on_settings_that_exist_and_artifacts_that_are_made() -> None:
@@ -38,3 +39,19 @@ def test_the_mark_is_on_what_has_no_effect() -> None:
         "autodo.guide",  # likewise
         "autodo.max_memory_gb",  # refuses, or changes nothing
     }
+
+
+def test_an_added_photo_redoes_what_sees_it_and_not_the_profile() -> None:
+    profile = stage_named("profile")
+    assert not profile.reads and not {name for name in profile.settings if name in ("data", "data.path")}
+
+
+def test_the_augmentation_of_training_alone_redoes_the_training_alone() -> None:
+    config = preset("digits")
+    changed = config.model_copy(update={"retrain": config.retrain.model_copy(update={"augment": "crop-flip"})})
+    differs = {
+        name
+        for name in ("profile", "search", "discretize", "retrain", "export")
+        if stage_named(name).settings_in(config) != stage_named(name).settings_in(changed)
+    }
+    assert differs == {"retrain"}
