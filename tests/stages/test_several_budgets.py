@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.artifacts.alphas import Alphas
-from pipeline.cli.stages import Command
+from pipeline.cli.invocation import Invocation
 from pipeline.errors import PromiseBroken
 from pipeline.rundir import refused_budgets
 from pipeline.space.genotype_file import read_genotype
@@ -56,7 +56,7 @@ def test_a_command_fails_when_one_of_several_budgets_was_refused(
     run_with(context, FakeDevice(lambda ms: ms))
     monkeypatch.setattr("pipeline.runner.opening.open_run", lambda *_: context)
     monkeypatch.setattr("pipeline.runner.execution.run_stage", lambda *_: None)
-    command = Command("discretize", tmp_path / "pipeline.toml", "test", {})
+    command = Invocation("discretize", tmp_path / "pipeline.toml", "test", {})
     with pytest.raises(PromiseBroken, match=f"no network keeps {0.5 * low:g} ms; what was certified for the other"):
         command.execute()
     said = capsys.readouterr().err
