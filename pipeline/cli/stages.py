@@ -1,12 +1,12 @@
 """Commands that run stages."""
 
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
 
 from pipeline.cli.application import app
+from pipeline.cli.invocation import Invocation, require_all_kept
 from pipeline.cli.options import (
     CONFIG_FILE,
     AllowMismatch,
@@ -27,99 +27,7 @@ from pipeline.cli.options import (
     setting,
 )
 from pipeline.cli.reports import write_page
-from pipeline.config import Config
-from pipeline.rundir import DEFAULT_RUN, RunDir
-
-if TYPE_CHECKING:
-    from pipeline.stages import Stage
-    from pipeline.stages.context import Context
-
-_KIT_MODULES = {"discretize": "candidates_kit"}
-
-
-class Command(NamedTuple):
-    """What every command of a stage is given."""
-
-    stage: str
-    config: Path
-    run: str
-    flags: Flags
-    budget_ms: float | None = None
-    kit: Kit | None = None
-    force: bool = False
-    yes: bool = False
-
-    def execute(self) -> RunDir:
-        """Run the stage, or hand out or take back its kit."""
-        from pipeline.runner.execution import run_stage
-        from pipeline.runner.opening import open_run
-        from pipeline.stages import stage_named
-
-        context, stage = open_run(self.config, self.run, self.flags, self.budget_ms), stage_named(self.stage)
-        if self.kit is None:
-            run_stage(context, stage, self.force, self.yes)
-        else:
-            _exchange_kit(context, stage, self.kit)
-        if self.stage == "discretize":
-            _tell_of_export(context)
-            _require_all_kept(context.run)
-        if self.kit is None or (self.kit.measured and self.stage != "profile"):
-            _say_next(context.run, self.stage, context.config)
-        return context.run
-
-    def preview(self) -> None:
-        """Say what the stage would take."""
-        from pipeline.runner.execution import preview_stage
-        from pipeline.runner.opening import open_run
-        from pipeline.stages import stage_named
-
-        preview_stage(open_run(self.config, self.run, self.flags, self.budget_ms), stage_named(self.stage))
-
-
-def _exchange_kit(context: "Context", stage: "Stage", kit: Kit) -> None:
-    """Hand out what the stage wants timed, or take back what the target has measured."""
-    from pipeline.artifacts.latency_table import LatencyTable
-    from pipeline.runner.execution import hand_out, run_otherwise
-
-    code = import_module(f"pipeline.stages.{_KIT_MODULES.get(stage.name, stage.name)}")
-    if kit.written is not None:
-        hand_out(context, stage, lambda context: code.write_kit(context, kit.written))
-    elif LatencyTable in stage.writes:  # that of another machine, which is no output of this run
-        hand_out(context, stage, lambda context: code.use_kit(context, kit.measured))
-    else:
-        run_otherwise(context, stage, lambda context: code.use_kit(context, kit.measured), f"from {kit.measured}")
-
-
-def _say_next(run: RunDir, stage: str, config: Config) -> None:
-    """The command that follows."""
-    from pipeline.console import say
-
-    budget = f" --budget-ms {config.target.budget_ms:g}"
-    following = {"profile": run.call("search") + budget, "search": run.call("discretize")}
-    following |= {"discretize": run.call("retrain"), "teach": run.call("retrain"), "retrain": run.call("export")}
-    if stage in following:
-        say(f"next: pipeline {following[stage]}")
-
-
-def _tell_of_export(context: "Context") -> None:
-    """Say when the exported network is no longer the chosen one."""
-    from pipeline.console import say
-    from pipeline.runner.redoing import outlived_export
-
-    outlived = outlived_export(context)
-    if outlived:
-        say(outlived)
-
-
-def _require_all_kept(run: RunDir) -> None:
-    """Fail if one of several budgets was refused, though the others have their networks: a script goes by the code."""
-    from pipeline.errors import PromiseBroken
-    from pipeline.rundir import refused_budgets
-
-    refused = refused_budgets(run)
-    if refused:
-        names = ", ".join(f"{budget_ms:g}" for budget_ms in refused)
-        raise PromiseBroken(f"no network keeps {names} ms; what was certified for the other budgets is kept")
+from pipeline.rundir import DEFAULT_RUN
 
 
 @app.command()
@@ -141,7 +49,7 @@ def profile(
     settings = {"validate_networks": validate, "precision": columns, "backend": backend}
     flags: Flags = {"target": {"device": device, "threads": threads}, "profile": settings}
     kit = Kit.of(write_kit, from_kit)
-    Command("profile", config, run, flags, kit=kit, force=force, yes=yes).execute()
+    Invocation("profile", config, run, flags, kit=kit, force=force, yes=yes).execute()
 
 
 @app.command()
@@ -165,9 +73,9 @@ def search(
         "search": {"method": method, "epochs": epochs, "allow_unvalidated": allow_unvalidated},
     }
     if dry_run:
-        Command("search", config, run, flags).preview()
+        Invocation("search", config, run, flags).preview()
         return
-    Command("search", config, run, flags, force=force, yes=yes).execute()
+    Invocation("search", config, run, flags, force=force, yes=yes).execute()
 
 
 def _target_flags(
@@ -199,7 +107,7 @@ def discretize(
     target, several = budget_flags(budget_ms)
     flags: Flags = {"target": {**target, "percentile": percentile}, "discretize": {**several, "rule": rule}}
     kit = Kit.of(write_kit, from_kit)
-    Command("discretize", config, run, flags, kit=kit, force=force, yes=yes).execute()
+    Invocation("discretize", config, run, flags, kit=kit, force=force, yes=yes).execute()
 
 
 @app.command()
@@ -227,7 +135,7 @@ def retrain(
     flags: Flags = {"retrain": own, "data": {"path": absolute(data)}}
     flags["autodo"] = {"learn": learn, "guide": absolute(guide), "guide_share": guide_share}
     if dry_run:
-        Command("retrain", config, run, flags, budget_ms).preview()
+        Invocation("retrain", config, run, flags, budget_ms).preview()
         return
     if audit:
         from pipeline.runner.execution import run_audit
@@ -235,7 +143,7 @@ def retrain(
 
         run_audit(open_run(config, run, flags, budget_ms), force)
         return
-    Command("retrain", config, run, flags, budget_ms, force=force, yes=yes).execute()
+    Invocation("retrain", config, run, flags, budget_ms, force=force, yes=yes).execute()
 
 
 @app.command()
@@ -251,7 +159,7 @@ def teach(
     from pipeline.training.teacher_source import absolute_source
 
     flags: Flags = {"retrain": {"teacher": absolute_source(teacher)}, "teach": {"epochs": epochs}}
-    Command("teach", config, run, flags, force=force, yes=yes).execute()
+    Invocation("teach", config, run, flags, force=force, yes=yes).execute()
 
 
 @app.command()
@@ -272,7 +180,7 @@ def export(
 
     flags: Flags = {"export": {"format": format, "int8": int8}}
     kit = Kit.of(write_kit, from_kit)
-    done = Command("export", config, run, flags, budget_ms, kit, force, yes).execute()
+    done = Invocation("export", config, run, flags, budget_ms, kit, force, yes).execute()
     if kit is None or kit.measured:
         with logged(done, goes_on=True):
             print_summary(done)
@@ -298,4 +206,4 @@ def run(
     with logged(context.run, goes_on=True):
         print_summary(context.run)
     write_page(context.run, config)
-    _require_all_kept(context.run)
+    require_all_kept(context.run)

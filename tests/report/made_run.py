@@ -34,6 +34,16 @@ from tests.latency.fakes import FINGERPRINT
 from tests.latency.made import made_table
 
 NETWORK = ChosenNetwork(genotype=GENOTYPE, skeleton=Skeleton("nasbench201", 3, 4, 8, 3))
+POOLS = "|avg_pool_3x3~0|+|none~0|avg_pool_3x3~1|+|none~0|skip_connect~1|avg_pool_3x3~2|"  # another cell
+# names of classes that would be markup, break out of attributes, or turn the text around them
+NASTY = (
+    "<script>alert(1)</script>",
+    "\"><img src=x onerror='alert(2)'>",
+    "</style></title><svg onload=alert(3)>",
+    "🐈 & 🐕",
+    "קטע \u202eevil\u202c מימין",
+    "a\x00b\x1b[31m",
+)
 
 
 def made_history(epochs: int, genotype: Genotype = GENOTYPE) -> list[dict[str, Any]]:

@@ -10,8 +10,7 @@ from pipeline.report.page import write_report
 from pipeline.space.genotype import genotype_from_record
 from pipeline.space.skeleton import Skeleton
 from tests.report.browser import CHROMIUM, Browser
-from tests.report.made_run import made_run
-from tests.report.test_page import NASTY
+from tests.report.made_run import NASTY, made_run
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 

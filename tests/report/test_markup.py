@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.report.markup import link, render_html, render_svg, tag, with_code
-from tests.report.test_page import Parsed
+from tests.report.parsed_page import Parsed
 
 
 @given(st.text(alphabet=st.characters(codec="utf-8", categories=("L", "N", "P", "S", "Zs"))), st.text())

@@ -1,78 +1,21 @@
-"""The page from a run on disk: what it says, that data stay data, that nothing is fetched, and how large it may get."""
+"""The page from a run on disk: that data stay data, that nothing is fetched, what it links to, how large it may get."""
 
-import json
 import re
 import shutil
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
-from pipeline.artifacts.document import Percentiles
-from pipeline.artifacts.metrics import Metrics, TeacherFigures
-from pipeline.artifacts.mistakes import Mistakes
-from pipeline.artifacts.network import ChosenNetwork
-from pipeline.artifacts.part_times import PartTimes
-from pipeline.artifacts.selection import Selection
 from pipeline.artifacts.stage_record import StageRecord
 from pipeline.errors import UserError
 from pipeline.report.contents import read_contents
 from pipeline.report.page import render_page, write_report
 from pipeline.report.runs import describe_runs
-from pipeline.report.summary import summarize
 from pipeline.rundir import RunDir
-from pipeline.space.genotype import genotype_from_record
-from pipeline.space.skeleton import Skeleton
 from pipeline.whole_files import sha256_of, write_text
-from tests.artifacts.made import made_card
-from tests.report.made_run import NETWORK, add_budgets, made_run
-
-# names of classes that would be markup, break out of attributes, or turn the text around them
-NASTY = (
-    "<script>alert(1)</script>",
-    "\"><img src=x onerror='alert(2)'>",
-    "</style></title><svg onload=alert(3)>",
-    "🐈 & 🐕",
-    "קטע \u202eevil\u202c מימין",
-    "a\x00b\x1b[31m",
-)
-SECTIONS = ("answer", "reasons", "network", "table", "search", "training", "rivals", "settings")
-
-
-class Parsed(HTMLParser):
-    """The page as a browser takes it apart: tags with their attributes, and all text outside of scripts and styles."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text: list[str] = []
-        self._inside: list[str] = []
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        self._inside.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in self._inside:
-            while self._inside.pop() != tag:
-                pass
-
-    def handle_data(self, data: str) -> None:
-        if not {"script", "style"} & set(self._inside):
-            self.text.append(data)
-
-    @property
-    def ids(self) -> list[str | None]:
-        return [attributes["id"] for _, attributes in self.tags if "id" in attributes]
-
-
-_POOLS = "|avg_pool_3x3~0|+|none~0|avg_pool_3x3~1|+|none~0|skip_connect~1|avg_pool_3x3~2|"
-
-
-def page_of(run: RunDir) -> str:
-    return render_page(read_contents(run, run.project / "pipeline.toml"))
+from tests.report.made_run import NASTY, made_run
+from tests.report.parsed_page import SECTIONS, Parsed, page_of
 
 
 def test_a_finished_run_has_every_section_in_order_and_says_the_answer(tmp_path: Path) -> None:
@@ -87,34 +30,6 @@ def test_a_finished_run_has_every_section_in_order_and_says_the_answer(tmp_path:
     assert "deployed: epoch 5" in text, "the best epoch on images kept aside, not the last"
     assert Parsed(run.exported_report.read_text(encoding="utf-8")).ids == parsed.ids
     assert page_of(run) == page, "the same contents give the same page"
-
-
-@pytest.mark.parametrize(("p95_ms", "told"), [(1.1, "p95 and p99 exceed it"), (0.95, "p99 exceeds it")])
-def test_percentiles_that_the_budget_is_not_for_are_told_when_they_are_over_it(
-    tmp_path: Path, p95_ms: float, told: str
-) -> None:
-    run = made_run(tmp_path)
-    made_card(measured_ms=Percentiles(p50=0.9, p95=p95_ms, p99=1.2)).write(run.model_card)
-    assert f"the budget is for p50, and {told}" in "".join(Parsed(page_of(run)).text)
-
-
-@pytest.mark.parametrize(("noise_floor", "shown"), [(0.0049, "0.5%"), (0.0514, "5.1%")])
-def test_page_and_closing_table_show_the_same_noise_floor(tmp_path: Path, noise_floor: float, shown: str) -> None:
-    run, card = made_run(tmp_path), made_card(noise_floor=noise_floor)
-    card.write(run.model_card)
-    assert summarize(card)["noise floor"].split(":")[0] == shown
-    told = re.findall(r"noise floor ([0-9.]+%)", "".join(Parsed(page_of(run)).text))
-    assert set(told) == {shown}, "in the facts, and in what makes it provisional"
-
-
-def test_several_budgets_have_a_table_with_the_accuracy_of_those_that_were_trained(tmp_path: Path) -> None:
-    run = made_run(tmp_path)
-    add_budgets(run)
-    budgets = read_contents(run, tmp_path / "pipeline.toml").budgets
-    found = [(one.budget_ms, one.metrics and one.metrics.test_accuracy) for one in budgets]
-    assert found == [(0.25, None), (0.5, 0.75), (1.0, 0.9)]
-    text = "".join(Parsed(page_of(run)).text)
-    assert "not trained" in text and "75.00%" in text
 
 
 def test_a_page_never_shows_an_older_training_as_that_of_the_present_choice(tmp_path: Path) -> None:
@@ -135,108 +50,6 @@ def test_a_page_never_shows_an_older_training_as_that_of_the_present_choice(tmp_
     assert "The one look at" not in text and "before training" in text and "Next: pipeline retrain" in text
     assert run.exported_report.read_text(encoding="utf-8") == kept, "beside the model stays the page about it"
     assert describe_runs(tmp_path)[0]["outdated"]
-
-
-def test_a_network_no_better_than_chance_is_called_so(tmp_path: Path) -> None:
-    run = made_run(tmp_path)
-    assert "no better than chance" not in page_of(run)
-    metrics = Metrics.read(run.metrics)
-    share = metrics.largest_class_share
-    metrics.model_copy(update={"test_accuracy": share}).write(run.metrics)
-    page = page_of(run)
-    told = f"But it is no better than chance: answering always the most frequent class is right on {share:.0%}"
-    assert told in "".join(Parsed(page).text) and "<code>pipeline check</code>" in page
-
-
-def test_the_surest_mistakes_are_named_by_file_and_few_classes_have_no_top_5(tmp_path: Path) -> None:
-    run = made_run(tmp_path)
-    mistakes, metrics = Mistakes.read(run.mistakes), Metrics.read(run.metrics)
-    assert f"image {mistakes.shown[0].image}" in "".join(Parsed(page_of(run)).text)
-    named = mistakes.shown[0].model_copy(update={"file": "/home/me/photos/test/cats/<b>.jpg"})
-    mistakes.model_copy(update={"shown": [named]}).write(run.mistakes)
-    text = "".join(Parsed(page_of(run)).text)
-    assert "cats/<b>.jpg" in text and "/home/me" not in text, "a page is shown to others"
-    assert "top-5" not in text
-    nine, ten = (metrics.model_copy(update={"per_class": [metrics.per_class[0]] * count}) for count in (9, 10))
-    assert nine.describe_top5() == "" and ten.describe_top5() == f" (top-5 {metrics.test_top5:.2%})"
-
-
-def test_a_search_under_way_is_not_called_made(tmp_path: Path) -> None:
-    run = made_run(tmp_path)
-    for path in (run.genotype, run.certificate, run.selection, run.metrics, run.model_card, run.weights):
-        path.unlink(missing_ok=True)
-    begun = "".join(Parsed(page_of(run)).text)
-    assert "A search has begun and is not done" in begun and "Next: pipeline search" in begun
-    write_text(run.alphas, "found")
-    made = "".join(Parsed(page_of(run)).text)
-    assert "A search was made" in made and "Next: pipeline discretize" in made
-
-
-def test_a_short_search_is_doubted_where_its_choice_is_explained(tmp_path: Path) -> None:
-    run = made_run(tmp_path)
-    assert "a short search" not in "".join(Parsed(page_of(run)).text)
-    history = run.latest_history("search")
-    entries = [{"step": 0, "steps_per_operation": 68}, *map(json.loads, history.read_text().splitlines())]
-    history.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
-    text = "".join(Parsed(page_of(run)).text)
-    assert "But it comes of a short search: each operation takes part in about 68 weight steps" in text
-
-
-def test_evidence_that_chance_may_explain_points_to_the_search_only_if_that_is_trusted(tmp_path: Path) -> None:
-    run = made_run(tmp_path)
-    selection = Selection.read(run.selection)
-    weak = selection.evidence[-1].model_copy(update={"low": -0.1})
-    selection.model_copy(update={"evidence": [weak]}).write(run.selection)
-    text = "".join(Parsed(page_of(run)).text)
-    assert "the search's own two are the surer ground" in text and "keep half a weight each" in text
-    history = run.history("search")
-    history.write_text(json.dumps({"step": 0, "steps_per_operation": 68}) + "\n" + history.read_text())
-    text = "".join(Parsed(page_of(run)).text)
-    assert "size counts for more than they do" in text and "keep half a weight each" not in text
-
-
-def test_the_figure_that_decides_stands_beside_the_score(tmp_path: Path) -> None:
-    run = made_run(tmp_path)
-    selection = Selection.read(run.selection)
-    chosen = selection.candidates[0].model_copy(update={"judged": 0.734})
-    selection.model_copy(update={"candidates": [chosen, *selection.candidates[1:]]}).write(run.selection)
-    text = "".join(Parsed(page_of(run)).text)
-    assert "+0.73" in text and "What decides is how a network is judged as a whole" in text
-
-
-def test_the_classic_argmax_has_a_row_of_its_own_only_where_it_is_another_network(tmp_path: Path) -> None:
-    run = made_run(tmp_path)
-    selection = Selection.read(run.selection)
-    text = "".join(Parsed(page_of(run)).text)
-    assert "chosen; the classic argmax" in text and "argmax of the search is the same network" in text
-    assert "classic argmax, not measured" not in text
-    other = genotype_from_record({"space": "nasbench201", "cell": _POOLS})
-    argmax = selection.argmax.model_copy(update={"genotype": other})
-    selection.model_copy(update={"argmax": argmax}).write(run.selection)
-    text = "".join(Parsed(page_of(run)).text)
-    assert "classic argmax, not measured" in text and "is predicted to take 0.9 ms and would fit too" in text
-
-
-def test_one_network_is_not_several(tmp_path: Path) -> None:
-    run = made_run(tmp_path)
-    selection = Selection.read(run.selection)
-    chosen = [one for one in selection.candidates if one.verdict == "chosen"][:1]
-    selection.model_copy(update={"candidates": chosen}).write(run.selection)
-    assert "One network was tried at p50 and fits, and this one" in "".join(Parsed(page_of(run)).text)
-
-
-def test_a_teacher_and_where_weights_started_are_named_with_their_measure(tmp_path: Path) -> None:
-    run = made_run(tmp_path)
-    assert "teacher" not in "".join(Parsed(page_of(run)).text)
-    teacher = TeacherFigures(
-        name="timm:<big>", sha256="0" * 64, weight=0.9, temperature=4.0, accuracy=0.875, probe_accuracy=0.5,
-        images=80, judged_on="the holdout", kept=False,
-    )  # fmt: skip
-    metrics = Metrics.read(run.metrics)
-    metrics.model_copy(update={"teacher": teacher, "start": "supernet, 90% of the weights"}).write(run.metrics)
-    text = "".join(Parsed(page_of(run)).text)
-    assert "timm:<big>, right on 87.5% of 80 images from the holdout" in text and "a linear probe has 50.0%" in text
-    assert "started with weights of supernet, 90% of the weights" in text
 
 
 def files_linked(page: Path) -> set[str]:
@@ -346,43 +159,3 @@ def test_a_thousand_classes_are_listed_and_not_drawn(tmp_path: Path) -> None:
     page = page_of(made_run(tmp_path, labels=[f"class {number}" for number in range(1000)]))
     assert len(page.encode()) < 2_000_000 and "Confusion matrix" not in page
     assert "The most frequent of 1000 kinds of mistakes" in page
-
-
-@pytest.mark.parametrize(
-    ("skeleton", "record"),
-    [
-        (
-            Skeleton("nasbench-macro", 8, 8, 32, 3),
-            {"layers": ["mb3_k3", "mb6_k5", "skip", "mb3_k3", "mb6_k5", "skip", "mb3_k3", "mb6_k5"]},
-        ),
-        (
-            Skeleton("mobile", 22, 8, 32, 3),
-            {"layers": ["mb1_k3", *["mb3_k7_se", "skip", "mb6_k5", "skip"] * 5, "mb6_k3"]},
-        ),
-    ],
-)
-def test_layers_are_drawn_as_a_strip(tmp_path: Path, skeleton: Skeleton, record: dict[str, list[str]]) -> None:
-    network = ChosenNetwork(genotype=genotype_from_record({"space": skeleton.space, **record}), skeleton=skeleton)
-    page = page_of(made_run(tmp_path, network=network))
-    text = "".join(Parsed(page).text)
-    for operation in set(record["layers"]) - {"skip"}:
-        kernel, expansion = re.search(r"k(\d)", operation), re.search(r"mb(\d)", operation)
-        assert kernel and expansion and f"k{kernel[1]}" in text and f"×{expansion[1]}" in text
-    assert "32 px" in text and "An arrow is an operation" not in text
-    assert len(re.findall("predicted, [0-9.]+ ms in all", text)) == 1
-
-
-def test_the_picture_is_of_the_deployed_network_and_not_of_the_argmax(tmp_path: Path) -> None:
-    deployed = genotype_from_record({"space": "nasbench201", "cell": _POOLS})
-    run = made_run(tmp_path, network=ChosenNetwork(genotype=deployed, skeleton=NETWORK.skeleton))
-    page = page_of(run)
-    drawn = page[page.index('id="network"') : page.index('id="table"')]
-    assert "avg_pool_3x3" in drawn and "nor_conv" not in drawn, "the selection's argmax has nor_conv_3x3"
-
-
-def test_times_of_another_network_are_not_shown(tmp_path: Path) -> None:
-    run = made_run(tmp_path)
-    assert "by onnxruntime's profiler" in page_of(run)
-    times = PartTimes.read(run.part_times)
-    times.model_copy(update={"genotype_sha256": "f" * 64}).write(run.part_times)
-    assert "by onnxruntime's profiler" not in page_of(run)

@@ -9,8 +9,8 @@ from pipeline.artifacts.suspects import ClassWeights, Suspect, Suspects
 from pipeline.data.pool import TensorImages
 from pipeline.report.pictures.suspects import draw_suspects, draw_weights
 from pipeline.rundir import RunDir
-from tests.report.made_run import made_run
-from tests.report.test_page import NASTY, SECTIONS, Parsed, page_of
+from tests.report.made_run import NASTY, made_run
+from tests.report.parsed_page import SECTIONS, Parsed, page_of
 
 ALTS = ["the most suspicious training images with both labels", "shares of the images of each class by weight"]
 

@@ -12,12 +12,17 @@ from pipeline.runner.execution import run_all, run_stage
 from pipeline.stages import TRANSFER, stage_named
 from pipeline.stages.context import Context
 from pipeline.whole_files import read_json, write_json
-from tests.runner.test_execution import FIRST, Calls, calls, contents, context
-from tests.runner.test_redoing import Person, took, with_retrain_epochs
-
-__all__ = ["calls"]
+from tests.runner.conftest import FIRST, Calls, Person, contents, context, took
 
 SEARCH_FLAGS = {"search": {"epochs": 3}}
+
+
+def with_retrain_epochs(folder: Path, epochs: int) -> Context:
+    """The run as a flag asks for it that the second stage alone depends on."""
+    given = context(folder)
+    retrain = given.config.retrain.model_copy(update={"epochs": epochs})
+    config = given.config.model_copy(update={"retrain": retrain})
+    return replace(given, config=config, flags={"retrain": {"epochs": epochs}})
 
 
 def test_flags_of_an_interrupted_first_attempt_hold_for_the_next_and_those_of_a_redo_do_not(

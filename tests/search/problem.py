@@ -9,6 +9,7 @@ from pipeline.budget.limits import Limit
 from pipeline.config import ComputeConfig, DataConfig
 from pipeline.data import load_data
 from pipeline.search.engine import Search
+from pipeline.search.loop import SearchFiles
 from pipeline.search.objective import Constraint
 from pipeline.search_config import SearchConfig
 from pipeline.space.costs import mac_costs
@@ -57,3 +58,7 @@ def finish(search: Search) -> list[torch.Tensor]:
     while not search.finished:
         search.advance()
     return [alpha.detach().clone() for alpha in [*search.state.alphas, *search.state.unpenalized]]
+
+
+def files(folder: Path) -> SearchFiles:
+    return SearchFiles(folder / "checkpoint", folder / "history.jsonl", folder / "tensorboard")

@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from pipeline.search.guards import report_architecture
-from tests.search.problem import finish, make_search
+from tests.search.problem import finish, make_search, write_images
 
 
 def test_collapse_to_either_end_is_noticed(tmp_path: Path) -> None:
@@ -50,3 +51,16 @@ def test_pools_count_as_operations_that_learn_nothing(tmp_path: Path) -> None:
     alpha[::2, operations.index("avg_pool_3x3")] = 20.0
     alpha[1::2, operations.index("skip_connect")] = 20.0
     assert report_architecture(search.constraint, [alpha], [alpha]).parameter_free_share == 1.0
+
+
+def test_guards_judge_by_batches_of_all_classes(tmp_path: Path) -> None:
+    """A folder's images come class by class; networks are judged with the statistics of a batch, which is mixed."""
+    write_images(tmp_path / "data.npz")
+    with np.load(tmp_path / "data.npz") as found:
+        order = np.argsort(found["y_train"], kind="stable")
+        sorted_by_class = {name: found[name][order] if "train" in name else found[name] for name in found.files}
+    np.savez(tmp_path / "data.npz", **sorted_by_class)
+    search = make_search(tmp_path)
+    for index in range(search.validation.per_epoch):
+        first, again = (search.validation.fixed_batch(index) for _ in range(2))
+        assert len(first.labels.unique()) > 1 and torch.equal(first.images, again.images)

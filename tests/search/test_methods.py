@@ -1,9 +1,11 @@
-"""What a `--method` means, and when its solve has missed."""
+"""What a `--method` means, how many weight steps its rounds have, and when its solve has missed."""
+
+from typing import Any
 
 import pytest
 
 from pipeline.bilevel import ConjugateGradient, Diagnostics, Method, Neumann, ReverseMode, ValueFunction
-from pipeline.search.methods import make_method, misses_solution
+from pipeline.search.methods import inner_steps, make_method, misses_solution
 from pipeline.search_config import SearchConfig
 
 
@@ -34,3 +36,11 @@ BARRIER = ValueFunction(0.1, 1, tau=1.0, theta=0.0, mu1=0.0, mu2=1.0)
 )
 def test_a_residual_of_one_is_that_of_no_solution(method: Method, residual: float | None, missed: bool) -> None:
     assert misses_solution(method, Diagnostics(direct_norm=1.0, indirect_norm=1.0, residual=residual)) == missed
+
+
+@pytest.mark.parametrize(
+    ("settings", "steps", "expected"),
+    [({}, 10_000, 64), ({}, 320, 16), ({}, 7, 1), ({"inner_steps": 5}, 7, 5), ({"method": "darts"}, 10_000, 1)],
+)
+def test_a_short_search_has_shorter_rounds(settings: dict[str, Any], steps: int, expected: int) -> None:
+    assert inner_steps(SearchConfig(**settings), steps) == expected

@@ -1,4 +1,4 @@
-"""Teachers made for tests: ONNX files of one linear layer, and checkpoints of timm's smallest networks."""
+"""Teachers made for tests, and opened: ONNX files of one linear layer, checkpoints of timm's smallest networks."""
 
 import json
 from collections.abc import Sequence
@@ -11,11 +11,17 @@ import timm
 from onnx import TensorProto, helper, numpy_helper
 from torch import nn
 
+from pipeline.artifacts.taught import TaughtFacts, TaughtTeacher
 from pipeline.artifacts.tensors import pack
+from pipeline.stages.context import Context
+from pipeline.stages.teachers import open_teacher
 from pipeline.training.step import seed_all
+from pipeline.training.teacher import Teacher
+from tests.training.material import CPU
 
 SMALLEST = "test_resnet"  # 375,000 weights; conv1.0 takes the image, fc is its head
 SIDE = 32
+NAMES = tuple(map(str, range(10)))
 
 
 def write_onnx(
@@ -74,3 +80,14 @@ def write_timm(path: Path, classes: int = 10, channels: int = 1, **altered: Any)
     state = {**make_timm(classes, channels).state_dict(), **altered}
     path.write_bytes(pack(state, {"format": "pt"}))
     return path
+
+
+def opened(context: Context) -> Teacher:
+    teacher = open_teacher(context, CPU)
+    assert teacher is not None
+    return teacher
+
+
+def taught(context: Context, source: str, labels: tuple[str, ...] = NAMES) -> TaughtTeacher:
+    facts = TaughtFacts(source=source, architecture=SMALLEST, side=SIDE, mean=(0.5,), std=(0.5,), labels=labels)
+    return TaughtTeacher(facts, make_timm(10, 1).state_dict())

@@ -15,7 +15,7 @@ from pipeline.space.supernet import Supernet
 from pipeline.stages.context import Context
 from pipeline.stages.findings import findings_of
 from pipeline.stages.judgement import ShortTraining, make_training
-from tests.stages.test_discretize import make_context
+from tests.stages.made_search import make_context
 
 CPU = torch.device("cpu")
 SMALL: dict[str, Any] = {

@@ -25,7 +25,7 @@ from pipeline.whole_files import read_json
 from tests.artifacts.made import NETWORK, made_certificate
 from tests.latency.fakes import FINGERPRINT
 from tests.selection.fakes import FakePredictor, targets
-from tests.stages.test_discretize import SKELETON, budget_at, make_context
+from tests.stages.made_search import SKELETON, budget_at, make_context
 
 SLOW = replace(FINGERPRINT, processor="Slow 1")
 ELSEWHERE = TableState(True, ["processor: Slow 1 in the table, Fake 1 here"])

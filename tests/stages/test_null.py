@@ -15,7 +15,7 @@ from pipeline.space.sampling import random_genotype
 from pipeline.stages import null
 from pipeline.stages.null import draw_networks
 from tests.selection.fakes import FakePredictor
-from tests.stages.test_discretize import SKELETON, budget_at, make_context
+from tests.stages.made_search import SKELETON, budget_at, make_context
 
 
 def draw(

@@ -23,7 +23,7 @@ from pipeline.stages.findings import findings_of
 from pipeline.stages.judgement import make_sources
 from pipeline.stages.rank import rank, read_genotypes
 from tests.selection.test_judged import judge
-from tests.stages.test_discretize import make_context as make_searched
+from tests.stages.made_search import make_context as make_searched
 
 FEW: dict[str, dict[str, Any]] = {
     "data": {"validation_share": 0.03, "augment": "none"},

@@ -17,7 +17,7 @@ from pipeline.stages import discretize as module
 from pipeline.stages.discretize import Prospect
 from tests.latency.fakes import FINGERPRINT
 from tests.selection.fakes import DARTS, FakeDevice, FakePredictor
-from tests.stages.test_discretize import SKELETON, budget_at, make_context, run_with
+from tests.stages.made_search import SKELETON, budget_at, make_context, run_with
 
 
 def test_what_was_measured_before_an_interrupt_is_not_measured_again(

@@ -15,7 +15,7 @@ from pipeline.stages import discretize, judgement
 from pipeline.stages.discretize import Prospect
 from tests.latency.fakes import FINGERPRINT
 from tests.selection.fakes import FakeDevice, FakePredictor
-from tests.stages.test_discretize import SKELETON, make_context
+from tests.stages.made_search import SKELETON, make_context
 
 FEW: dict[str, Any] = {
     "data": {"validation_share": 0.03, "augment": "none"},

@@ -8,11 +8,9 @@ from pipeline.artifacts.network import ChosenNetwork
 from pipeline.rundir import RunDir
 from pipeline.runner.opening import open_run
 from pipeline.space.genotype import genotype_from_record
+from tests.cli.conftest import Run, refused
 from tests.conftest import DARTS_V2_RECORD
 from tests.stages.made_teachers import SMALLEST, write_onnx, write_timm
-from tests.test_cli import Run, pipeline, refused
-
-__all__ = ["pipeline"]
 
 TOML = """
 [data]
