@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.darts_networks import networks_of_like_size
 from benchmarks.tabular import numbers
@@ -22,6 +23,8 @@ from pipeline.space.genotype import Genotype
 from pipeline.space.spaces import space_named
 
 _RIDGE = 0.8
+
+Rows = NDArray[np.intp]
 
 
 class Field(NamedTuple):
@@ -38,7 +41,7 @@ class Field(NamedTuple):
         scaled = (counts - counts.mean(0)) / (counts.std(0) + 1e-9)
         return cls(Shapes(counts, [effective(one) for one in networks]), scaled, chosen - chosen.mean(0))
 
-    def part(self, rows: Array) -> Shapes:
+    def part(self, rows: Rows) -> Shapes:
         return Shapes(self.shapes.counts[rows], [self.shapes.choices[row] for row in rows])
 
     def qualities(self, kind: str, generator: np.random.Generator) -> Array:
@@ -51,19 +54,19 @@ class Field(NamedTuple):
         return np.asarray(total / (total.std() or 1.0))
 
 
-def predict_likeliest(field: Field, seen: Array, values: Array, asked: Array) -> Array:
+def predict_likeliest(field: Field, seen: Rows, values: Array, asked: Rows) -> Array:
     """By the process of the largest marginal likelihood alone."""
     process = StructureProcess(field.part(seen), values)
     process.fits = [max(process.fits, key=lambda fit: fit.share)._replace(share=1.0)]
     return process.predict(field.part(asked)).mean
 
 
-def predict_all(field: Field, seen: Array, values: Array, asked: Array) -> Array:
+def predict_all(field: Field, seen: Rows, values: Array, asked: Rows) -> Array:
     """As the product does."""
     return StructureProcess(field.part(seen), values).predict(field.part(asked)).mean
 
 
-def predict_linear(field: Field, seen: Array, values: Array, asked: Array) -> Array:
+def predict_linear(field: Field, seen: Rows, values: Array, asked: Rows) -> Array:
     """By a ridge on counts, depths and choices."""
     columns = np.hstack([field.counts, field.chosen])
     kernel = columns @ columns[seen].T / columns.shape[1]
@@ -71,7 +74,7 @@ def predict_linear(field: Field, seen: Array, values: Array, asked: Array) -> Ar
     return np.asarray(kernel[asked] @ solved)
 
 
-WAYS: dict[str, Callable[[Field, Array, Array, Array], Array]] = {
+WAYS: dict[str, Callable[[Field, Rows, Array, Rows], Array]] = {
     "likeliest": predict_likeliest,
     "mean over all": predict_all,
     "ridge": predict_linear,
