@@ -21,6 +21,12 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 SHELL = [line for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL) for line in block.splitlines()]
 # in running text, between backticks
 INLINE = re.findall(r"`((?:pipeline|torchrun|make|tensorboard) [^`]*)`", README)
+# indented, on every page
+INDENTED = [
+    line
+    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))
+    for line in re.findall(r"(?m)^    (pipeline .*)$", page.read_text(encoding="utf-8"))
+]
 # as small as it gets; what is in the file already keeps its line
 SMALLER: dict[str, dict[str, object]] = {
     "data": {"resolution": 16, "augment": '"none"'},
@@ -45,16 +51,16 @@ def commands(lines: list[str]) -> list[list[str]]:
     return [words[words.index("pipeline") + 1 :] for words in split if "pipeline" in words and "…" not in words]
 
 
-def test_every_command_and_flag_of_the_readme_exists() -> None:
+def test_every_command_and_flag_of_the_readme_and_the_other_pages_exists() -> None:
     known: Any = typer.main.get_command(app)
     checked = 0
-    for words in commands([*SHELL, *INLINE]):
+    for words in commands([*SHELL, *INLINE, *INDENTED]):
         command = known.commands[words[0]] if words else known
         assert command is not None, words
         flags = {flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts)}
         assert {word for word in words if word.startswith("--")} <= flags, words
         checked += 1
-    assert checked > 15
+    assert len(INDENTED) > 8 and checked > 30
 
 
 def test_the_commands_without_a_run_are_those_that_the_readme_names() -> None:
