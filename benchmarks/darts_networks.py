@@ -106,7 +106,7 @@ class Bench:
     def _by_search(self, labor: Labor, seed: int) -> Iterator[Ranking]:
         found = run_search_once(labor, DEFAULT, seed)
         judged = measure_judged(found.judged)
-        measures = [measure_alpha(found.scores()), *([] if judged is None else [judged])]
+        measures = [measure_alpha(labor.space, found.scores()), *([] if judged is None else [judged])]
         parts = list(self._by_sources(Sources(measures)))
         yield from (part._replace(name=f"{part.name}, seed {seed}") for part in parts)
         spread = [part.figures / (part.figures.std() or 1.0) for part in parts]

@@ -45,7 +45,7 @@ def make_limit() -> Limit:
 def choose(found: Found, limit: Limit, seed: int) -> Genotype:
     """The network with the highest score within the limit, by what the search has found alone."""
     judged = measure_judged(found.judged)
-    sources = Sources([measure_alpha(found.scores()), *([judged] if judged else [])])
+    sources = Sources([measure_alpha(SPACE, found.scores()), *([judged] if judged else [])])
     pool = Pool(SPACE, tuple(feasible_networks(SPACE, (limit,), POOL, seed)), (limit,))
     untrained = Evidence(sources.names, sources.look([]), [], sources.look(pool.networks).figures)
     evolution = conclude(untrained, sources, pool, Exploration(EVALUATIONS, seed)).evolution

@@ -64,7 +64,7 @@ def compare_within_size(table: Table, labor: Labor, found: Found, seed: int, eac
     yield "|---|" + "---|" * (len(_BANDS) + 1)
     yield bands.row("multiply-adds", np.array([costs.of(one) for one in bands.networks]))
     judged = measure_judged(found.judged)
-    for measure in [measure_alpha(found.scores()), *([] if judged is None else [judged])]:
+    for measure in [measure_alpha(labor.space, found.scores()), *([] if judged is None else [judged])]:
         yield bands.row(measure.names[0], np.array([measure.of(one)[0] for one in bands.networks]))
 
     def trained(name: str, train: Callable[[Genotype], float]) -> str:

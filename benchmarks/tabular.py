@@ -169,7 +169,7 @@ class Contest:
     def _measures(self, title: str, seed: int, found: Found | None) -> Iterator[Measure]:
         """What a search found, and size; with short trainings, also what they weigh beside it."""
         if found is not None:
-            yield measure_alpha(found.scores())
+            yield measure_alpha(self.table.space, found.scores())
             judged = measure_judged(found.judged)
             if judged is not None:
                 yield judged

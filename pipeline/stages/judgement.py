@@ -43,7 +43,7 @@ def make_sources(context: Context, found: Findings | None) -> Sources:
 
 def _measures_of(found: Findings) -> list[Measure]:
     judged = None if found.judged is None else measure_judged(found.judged)
-    return [measure_alpha(alpha_scores(found.alphas)), *([] if judged is None else [judged])]
+    return [measure_alpha(found.alphas.space, alpha_scores(found.alphas)), *([] if judged is None else [judged])]
 
 
 def make_material(context: Context, skeleton: Skeleton) -> Material:
