@@ -8,6 +8,7 @@ the ledger, so that a killed run that goes on chooses the same networks.
 import math
 import time
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -85,7 +86,7 @@ class Ledger:
 
     def try_out(self, genotypes: Sequence[Genotype], report: Callable[[str], object]) -> None:
         """Train networks, or read back what was trained before."""
-        known = self._known[len(self.entries) : len(self.entries) + len(genotypes)]
+        known = self._recall(genotypes)
         fresh = share_out(lambda one: run_trial(self._train, one, self._clock), genotypes[len(known) :])
         for place, genotype in enumerate(genotypes):
             entry = known[place] if place < len(known) else next(fresh)
@@ -94,6 +95,16 @@ class Ledger:
             if place >= len(known):
                 self._history.append(len(self.entries), **entry)
             report("diverged" if entry["loss"] is None else f"validation loss {entry['loss']:.3f}")
+
+    def _recall(self, genotypes: Sequence[Genotype]) -> list[Entry]:
+        """What is known of the first of them; once others are asked for, what was chosen by other evidence goes."""
+        done = len(self.entries)
+        pairs = zip(self._known[done:], genotypes, strict=False)
+        same = list(takewhile(lambda pair: pair[0]["genotype"] == pair[1].record(), pairs))
+        if done + len(same) < len(self._known) and len(same) < len(genotypes):
+            del self._known[done + len(same) :]
+            self._history.cut_back(done + len(same))
+        return [entry for entry, _ in same]
 
     def close(self) -> None:
         self._history.close()

@@ -97,6 +97,26 @@ def test_a_ledger_is_read_back_and_another_identity_starts_anew(tmp_path: Path) 
     assert len(trained) == 12 + 5 + 12
 
 
+def test_a_ledger_gives_no_network_the_loss_of_another(tmp_path: Path) -> None:
+    """After a new search other networks may be chosen; what was trained of the old ones stays as far as they agree."""
+    path, cells = tmp_path / "evidence.jsonl", random_cells(6)
+    trained: list[Genotype] = []
+
+    def train(one: Genotype) -> float:
+        trained.append(one)
+        return -convolutions(one)
+
+    for asked in (cells[:4], [*cells[:2], *cells[4:]], [*cells[:2], *cells[4:]]):
+        ledger = Ledger(path, "one", train, ticking(2.0))
+        ledger.try_out(asked[:3], lambda note: None)
+        ledger.try_out(asked[3:], lambda note: None)
+        ledger.close()
+        assert ledger.losses == [-convolutions(one) for one in asked]
+        entries = [json.loads(line) for line in path.read_text().splitlines()][1:]
+        assert [entry["genotype"] for entry in entries] == [one.record() for one in asked]
+    assert trained == [*cells[:4], *cells[4:]]
+
+
 def test_what_diverges_counts_as_worst_and_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pool = Pool(SPACE, random_cells(30))
     ledger = Ledger(
