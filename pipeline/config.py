@@ -75,7 +75,8 @@ class ComputeConfig(Section):
     device: str = "auto"
     """auto (CUDA if there), cpu, cuda or cuda:N."""
     threads: ThreadsOrZero = 0
-    """CPU threads for searching and training; 0: OMP_NUM_THREADS, or all cores. Same bits need the same number."""
+    """CPU threads for searching and training; 0: OMP_NUM_THREADS, or all cores, of which steps of a search on small
+    images take one, as more only wait for each other. Same bits need the same number."""
     seed: Seed = 0
     """Seed of everything random."""
     workers: Annotated[ThreadsOrZero, WITHOUT_EFFECT] = 0

@@ -74,7 +74,7 @@ _PRESETS: dict[str, dict[str, dict[str, Any]]] = {
         "search": {**_MOBILE["search"], "resolution": 16, "epochs": 30},
         "retrain": {**_MOBILE["retrain"], "epochs": 300, "batch_size": 96},
     },
-    # about an hour in all for a thousand photos on two cores: each operation is trained two thousand times then
+    # one to two hours in all for a thousand photos on two cores: each operation is trained two thousand times then
     "quick": {
         "data": {"format": "folder", "path": "images", "resolution": 48, "colour": True, "augment": "crop-flip"},
         "target": {"budget_ms": 2.0},

@@ -15,6 +15,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from pipeline.search.engine import Search
+from pipeline.search.guards import FEW_STEPS
 from pipeline.search_config import SearchConfig
 from pipeline.space.plan import nearest_resolution
 from pipeline.space.skeleton import Skeleton
@@ -30,6 +31,7 @@ _PATIENCE_S, _MOST_BYTES = 12.0, 1_000_000_000
 _SHORT_S = 600.0  # a search that nobody wants shorter
 _BUSY = 1.5
 _WORTH_NAMING = 0.1  # of the time, that a setting must save
+_LEAST_BATCH = 8  # below which BatchNorm tells little
 
 
 class Timed(NamedTuple):
@@ -107,6 +109,8 @@ class Preview:
     def _how(self) -> str:
         if self.timed[-1].batch == self.batch_size:
             return ""
+        if len(self.timed) == 1:
+            return f" at the most (scaled from steps of {self.timed[0].batch} images alone to {self.batch_size})"
         batches = " and ".join(str(timed.batch) for timed in self.timed[-2:])
         return f" (scaled from steps of {batches} images to {self.batch_size})"
 
@@ -123,7 +127,12 @@ class Preview:
         images_s = self.per_image_s * self.batch_size
         epochs, channels = config.epochs // 2, skeleton.channels // 2 - skeleton.channels // 2 % 2
         if epochs:
-            yield f"[search] epochs = {epochs} takes about {_span(self.eta_s * epochs / config.epochs)}"
+            few = self.steps_per_operation * epochs // config.epochs
+            doubt = f" (and makes {few:,} steps per operation, below {FEW_STEPS:,})" if few < FEW_STEPS else ""
+            yield f"[search] epochs = {epochs} takes about {_span(self.eta_s * epochs / config.epochs)}{doubt}"
+        if epochs and config.batch_size // 2 >= _LEAST_BATCH and images_s / 2 >= _WORTH_NAMING * self.eta_s:
+            batch, time_s = config.batch_size // 2, self.eta_s - images_s / 2
+            yield f"[search] batch_size = {batch} with epochs = {epochs}, as many steps, about {_span(time_s)}"
         resolution = nearest_resolution(skeleton, skeleton.resolution // 2)
         kept = {"resolution": (resolution, (resolution / skeleton.resolution) ** 2)}
         kept["channels"] = (channels, channels / skeleton.channels)

@@ -23,6 +23,7 @@ from pipeline.space.skeleton import Skeleton
 from pipeline.space.supernet import Supernet
 from pipeline.stages.context import Context
 from pipeline.stages.findings import Findings, Start, alpha_scores, findings_of
+from pipeline.stages.threads import worthwhile_threads
 from pipeline.whole_files import sha256_of
 
 _IMAGES = 32  # that zero-cost proxies look at
@@ -120,7 +121,8 @@ def judge(
     ledger = Ledger(ledger_path, identity, training.loss_of)
     try:
         budget = TrainingBudget(minutes, _MOST_TRIALS)
-        return gather_evidence(pool, sources, ledger, budget, guessing_loss(context.data))
+        with worthwhile_threads(context, training.skeleton):
+            return gather_evidence(pool, sources, ledger, budget, guessing_loss(context.data))
     finally:
         ledger.close()
 
@@ -139,4 +141,5 @@ def assist_judgement(context: Context) -> None:
             def work(genotype: Genotype) -> Entry:
                 return run_trial(training.loss_of, genotype)
 
-            assist(work)
+            with worthwhile_threads(context, training.skeleton):
+                assist(work)

@@ -11,6 +11,7 @@ from pipeline.console import show
 from pipeline.errors import PromiseBroken, UserError
 from pipeline.report.selection import show_evidence
 from pipeline.selection.pool import Pool
+from pipeline.selection.short_training import trial_skeleton
 from pipeline.selection.sources import Sources
 from pipeline.space.genotype import Genotype
 from pipeline.space.genotype_file import parse_genotype_file
@@ -19,6 +20,7 @@ from pipeline.stages.context import Context
 from pipeline.stages.findings import Findings, findings_of
 from pipeline.stages.free_search import search_freely
 from pipeline.stages.judgement import judge, make_sources, wants_evidence
+from pipeline.stages.threads import worthwhile_threads
 from pipeline.whole_files import read_given
 
 _MAX_FILE_MB = 50
@@ -81,7 +83,8 @@ def _findings(context: Context) -> Findings | None:
     if context.run.alphas.is_file():
         return findings_of(context)
     if context.config.discretize.rank_minutes:
-        return search_freely(context)
+        with worthwhile_threads(context, trial_skeleton(context.search_skeleton)):
+            return search_freely(context)
     if not wants_evidence(context):
         raise UserError(
             "with neither evidence_minutes nor rank_minutes ([discretize]) a search ranks alone, and this run has not "

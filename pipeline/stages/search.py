@@ -29,13 +29,14 @@ from pipeline.space.spaces import space_named
 from pipeline.stages import stage_named
 from pipeline.stages.context import Context
 from pipeline.stages.tables import TargetTable, open_target_table, skeletons_of
+from pipeline.stages.threads import worthwhile_threads
 
 
 def run(context: Context) -> None:
     """Write the architecture parameters and the supernet's weights; all ranks of a launcher search, one writes."""
     constraint, config = make_constraint(context, open_target_table(context)), context.config
     _check_size(context)
-    with joined(context.device) as device:
+    with worthwhile_threads(context, context.search_skeleton), joined(context.device) as device:
         search = Search(config.search, config.compute, context.data, context.search_skeleton, constraint, device)
         search.require_steps()
         _warn_of_short_search(search.steps_per_operation, config.search.epochs)
@@ -72,7 +73,8 @@ def preview(context: Context) -> None:
         return Search(settings, config.compute, data, context.search_skeleton, constraint, context.device)
 
     say(f"timing a few small steps on at most {GLIMPSED} of the images …")
-    found = preview_search(make, config.search.batch_size)
+    with worthwhile_threads(context, context.search_skeleton):
+        found = preview_search(make, config.search.batch_size)
     terms, epochs = config.search.neumann_terms, config.search.epochs
     say(f"method: {config.search.method}, T = {found.inner_steps}, K = {terms}, {counted(epochs, 'epoch')}")
     for line in found.lines(config.search, context.search_skeleton):

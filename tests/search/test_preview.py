@@ -111,8 +111,22 @@ def test_settings_that_would_shrink_it_come_with_their_times() -> None:
     (line,) = [line for line in found.lines(preset("folder").search, SKELETON) if line.startswith("shorter: ")]
     assert found.eta_s == pytest.approx(2132)
     assert "[search] epochs = 12 takes about 0:17:03" in line
+    assert "[search] batch_size = 16 with epochs = 12, as many steps, about 0:18:02" in line
     assert "[search] resolution = 16 about 0:09:18" in line, "a quarter of 2099 s, and 33 s that images do not cause"
     assert "[search] channels = 4 about 0:18:02" in line
+
+
+@pytest.mark.parametrize(("steps", "is_said"), [(4000, False), (3999, True)])
+def test_half_the_epochs_are_named_with_what_they_cost(steps: int, is_said: bool) -> None:
+    found = replace(Machine(step_s=0.02, image_s=0.02).preview(), steps_per_operation=steps)
+    (line,) = [line for line in found.lines(SearchConfig(epochs=24), SKELETON) if line.startswith("shorter: ")]
+    assert ("(and makes 1,999 steps per operation, below 2,000)" in line) is is_said
+
+
+def test_a_time_that_is_scaled_from_one_batch_is_said_to_be_the_most() -> None:
+    found = Machine(step_s=0.02, image_s=0.02).preview()
+    lines = replace(found, timed=found.timed[:1]).lines(preset("folder").search, SKELETON)
+    assert "at the most (scaled from steps of 2 images alone to 64)" in lines[3]
 
 
 def test_settings_that_would_save_little_are_not_named() -> None:

@@ -95,7 +95,7 @@ def _legend(total: Times, y: float) -> Iterator[Element]:
     for colour, name, ms in (("s4", "predicted", total.predicted_ms), ("s5", "measured", total.measured_ms)):
         if ms is not None:
             yield tag("rect", x=x, y=y - 9, width=12, height=10, class_=f"fill {colour}")
-            text = f"{name}, {ms:.3g} ms in all"
+            text = f"{name}, {ms:#.3g} ms in all"
             yield tag("text", text, x=x + 16, y=y, class_="small")
             x += 34 + 6.3 * len(text)
 

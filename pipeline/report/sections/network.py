@@ -63,8 +63,18 @@ def _explain_strip(anatomy: Anatomy) -> str:
     figures = "; the figures are the measured ones" if _is_measured(anatomy) else ""
     return (
         f"From input to output ({drawn}), with channels and resolution of what each part gives; below, what it takes, "
-        f"in µs (from 1 ms on, in ms){figures}. Predicted parts add up to a little more than the prediction of the "
-        "whole network where the runtime merges operations."
+        f"in µs (from 1 ms on, in ms){figures}.{_explain_sum(anatomy)}"
+    )
+
+
+def _explain_sum(anatomy: Anatomy) -> str:
+    """Why predicted parts do not add up to what is predicted of the network."""
+    total_ms, rest_ms = anatomy.total.predicted_ms, anatomy.rest.predicted_ms
+    if total_ms is None or rest_ms is None:
+        return ""
+    return (
+        f" Predicted parts add up to {total_ms - rest_ms:.2f} ms; the constant of the calibration, {rest_ms:+.2f} ms, "
+        "belongs to none of them, and a runtime that merges equal operations needs less still."
     )
 
 
@@ -79,9 +89,7 @@ def _explain_cell(kind: str, cells: int) -> str:
 def _explain_times(anatomy: Anatomy) -> Element:
     parts = []
     if anatomy.total.predicted_ms is not None:
-        parts.append(
-            "Predicted times are the latency table's, one by one; a runtime that merges equal ones needs less."
-        )
+        parts.append("Predicted times are the latency table's, one by one.")
     if _is_measured(anatomy):
         rest = anatomy.rest.measured_ms or 0.0
         parts.append(
