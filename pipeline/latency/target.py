@@ -107,14 +107,15 @@ def measure_quietly(
     pause: Callable[[float], None] = time.sleep,
 ) -> Measured:
     """The first measurement in which the percentiles are known well enough, or the best known of six, ever later."""
-    best = measure()
+    best = last = measure()
     for pause_s in _PAUSES_S:
-        noise = best.noise_at(*percentiles)
-        if noise <= max_noise_floor:
+        if best.noise_at(*percentiles) <= max_noise_floor:
             break
+        noise = last.noise_at(*percentiles)
         say(f"noise floor {noise:.1%}, {max_noise_floor:.1%} allowed: timed again in {pause_s:g} s")
         pause(pause_s)
-        best = min(best, measure(), key=lambda measured: measured.noise_at(*percentiles))
+        last = measure()
+        best = min(best, last, key=lambda measured: measured.noise_at(*percentiles))
     return best
 
 

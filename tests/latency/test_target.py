@@ -1,6 +1,7 @@
 """The one way to time and the one rule for "fits", on a clock that does what a test wants."""
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain, cycle, islice, repeat
@@ -158,10 +159,12 @@ def test_a_quiet_measurement_ends_the_attempts_and_pauses_grow(monkeypatch: pyte
     assert pauses == [0.5, 1.0]
 
 
-def test_the_quietest_of_all_attempts_is_kept_and_refused() -> None:
+def test_the_quietest_of_all_attempts_is_kept_and_refused(capsys: pytest.CaptureFixture[str]) -> None:
     floors = iter([0.3, 0.2, 0.08, 0.1, 0.4, 0.5, 0.01])
     found = measure_quietly(lambda: Measured(1.0, 1.0, 1.0, next(floors)), [50], 0.05, lambda _: None)
     assert found.noise_floor == 0.08
+    said = re.findall(r"noise floor (\S+)%,", capsys.readouterr().err)
+    assert said == ["30.0", "20.0", "8.0", "10.0", "40.0"], "each attempt's own"
     with pytest.raises(PromiseBroken, match=r"8\.0% at best where \[target\] max_noise_floor allows 5\.0%"):
         certain(found, 50, 0.05)
     assert certain(found, 50, 0.08) is found
