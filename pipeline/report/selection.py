@@ -10,6 +10,9 @@ from pipeline.selection.budgets import Outcome, Sweep
 from pipeline.selection.candidate import Candidate
 from pipeline.selection.evidence import Standing
 from pipeline.selection.records import TableState
+from pipeline.space.genotype import Genotype
+from pipeline.space.operations import is_parameter_free
+from pipeline.space.spaces import space_named
 
 _MUCH = 0.25  # of a budget, that a person may have wanted to be used
 _HEADINGS = ("budget", "measured", "predicted", "noise", "size", "M MACs", "score", "judged", "rounds")
@@ -60,6 +63,12 @@ def remarks(sweep: Sweep, trained: Outcome, table: TableState) -> Iterator[str]:
                 "the network smaller with [target] cells and channels"
             )
     yield from _unused(sweep.outcomes)
+    for outcome in sweep.outcomes:
+        for kind in kinds_without_weights(outcome.chosen.genotype):
+            yield (
+                f"the {kind} cell for {outcome.demands.budget_ms:g} ms is made of skips and poolings alone; "
+                "`pipeline compare --rivals random` tells whether that is a find, or the search was too short"
+            )
     yield from filter(None, map(_doubt_of_noise, sweep.outcomes))
     if trained.chosen.timing.is_predicted:
         yield (
@@ -74,6 +83,14 @@ def remarks(sweep: Sweep, trained: Outcome, table: TableState) -> Iterator[str]:
             f"`pipeline retrain` trains the network of {trained.demands.budget_ms:g} ms; with --budget-ms "
             f"{' or '.join(others)} that of another budget"
         )
+
+
+def kinds_without_weights(genotype: Genotype) -> Iterator[str]:
+    """Kinds of cells all of whose operations have nothing to learn; single layers, which may be skipped, are none."""
+    for kind in space_named(genotype.space).kinds:
+        kept = list(genotype.kept(kind))
+        if len(kept) > 1 and all(is_parameter_free(one.operation) for one in kept):
+            yield kind.name
 
 
 def _unused(outcomes: Sequence[Outcome]) -> Iterator[str]:
