@@ -28,7 +28,7 @@ from pipeline.space.spaces import space_named
 from pipeline.stages import STAGES
 
 ROOT = Path(__file__).parent.parent
-BUDGET_MS = 0.4
+BUDGET_MS = 2.0  # several times the slowest network: whatever else takes the machine breaks no promise here
 # smaller than the demo in every direction but the way it goes
 SMALLER = {
     "cells = 5": "cells = 3",
