@@ -162,7 +162,7 @@ class DiscretizeConfig(Section):
     beside what the search has judged; eight at least, however long they take; 0 trusts the search and size alone."""
     evidence_steps: Count = 200
     """Steps of one short training."""
-    rank_minutes: Annotated[float, Field(ge=0.0, le=10_000.0, allow_inf_nan=False), WITHOUT_EFFECT] = 10.0
+    rank_minutes: Annotated[float, Field(ge=0.0, le=10_000.0, allow_inf_nan=False), WITHOUT_EFFECT] = 15.0
     """Minutes of computing of the search without a budget by which `pipeline rank` judges where the run has not
     searched; 0 leaves it to short trainings, which rank worse. Where they allow a short search only, short trainings
     have them."""
