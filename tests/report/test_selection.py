@@ -3,7 +3,8 @@
 import pytest
 
 from pipeline.report.selection import kinds_without_weights
-from pipeline.space.genotype import Gene, Genotype
+from pipeline.space.cells import Gene
+from pipeline.space.genotype import Genotype
 
 FREE = ("skip_connect", "max_pool_3x3")
 
