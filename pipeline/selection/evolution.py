@@ -11,7 +11,7 @@ from itertools import chain, islice, takewhile
 import numpy as np
 
 from pipeline.space.cells import CellKind, Space
-from pipeline.space.choices import Choices
+from pipeline.space.choices import Choices, hears_input
 from pipeline.space.plan import Choice
 
 Fits = Callable[[Choices], bool]
@@ -77,11 +77,16 @@ class Evolution:
 
 
 def neighbours(space: Space, choices: Choices) -> Iterator[Choices]:
-    """Every network that differs in one choice: another operation, or another input of the same node."""
+    """Every network that differs in one choice: another operation, or another input of the same node.
+
+    What ignores its input is no network, and no score can tell: a search never judged one.
+    """
     for kind in space.kinds:
         for choice in sorted(c for c in choices if c.kind == kind.name):
             for instead in _alternatives(kind, choice, choices):
-                yield choices - {choice} | {instead}
+                changed = choices - {choice} | {instead}
+                if hears_input(space, changed):
+                    yield changed
 
 
 def _alternatives(kind: CellKind, choice: Choice, choices: Choices) -> Iterator[Choice]:

@@ -4,6 +4,7 @@ The search's α, zero-cost proxies, the networks the search judged and plain siz
 data is for short trainings to say (pipeline.selection.evidence).
 """
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ from pipeline.selection.evidence import SIZE, Looks
 from pipeline.selection.structure import Array, counts_and_depths, effective
 from pipeline.selection.zero_cost import activation_proxies, log_synflow
 from pipeline.space.cells import CellKind, Space
-from pipeline.space.choices import without_idle
+from pipeline.space.choices import choices_of, hears_input, without_idle
 from pipeline.space.costs import Costs
 from pipeline.space.genotype import Genotype
 from pipeline.space.plan import count_macs, count_params
@@ -35,8 +36,9 @@ class Measure(NamedTuple):
 class Sources:
     """Figures of networks, more is meant to be better; each network is looked at once.
 
-    Choices without an effect are left out first: they are not there for any image. `trusts_search` says whether the
-    search behind some of them was long enough to be believed unseen.
+    Choices without an effect are left out first: they are not there for any image. A network that ignores its input is
+    the worst by every figure. `trusts_search` says whether the search behind some of them was long enough to be
+    believed unseen.
     """
 
     def __init__(
@@ -54,10 +56,13 @@ class Sources:
 
     def figures(self, genotype: Genotype) -> list[float]:
         """The figures of one network, in the order of the names."""
-        bare = without_idle(space_named(genotype.space), genotype.canonical())
+        space = space_named(genotype.space)
+        bare = without_idle(space, genotype.canonical())
         name = str(bare.record())
         if name not in self._known:
-            self._known[name] = [float(figure) for measure in self._measures for figure in measure.of(bare)]
+            hears = hears_input(space, choices_of(space, bare))
+            measured = [float(figure) for measure in self._measures for figure in measure.of(bare)] if hears else []
+            self._known[name] = measured or [-math.inf] * len(self.names)
             self._watch()
         return self._known[name]
 

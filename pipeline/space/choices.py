@@ -55,6 +55,15 @@ def effective_choices(space: Space, choices: Choices) -> Choices:
     return frozenset(effective)
 
 
+def hears_input(space: Space, choices: Choices) -> bool:
+    """Whether the output of every cell depends on an input of it: a network that ignores its images is no network."""
+    for kind in space.kinds:
+        alive = _alive_states(kind, {c.edge: c.operation for c in choices if c.kind == kind.name})
+        if alive.isdisjoint(_last_states(kind)):
+            return False
+    return True
+
+
 def without_idle(space: Space, genotype: Genotype) -> Genotype:
     """The same network with `none` for every choice that has no effect, in its canonical form."""
     choices = choices_of(space, genotype)
@@ -75,10 +84,15 @@ def _alive_states(kind: CellKind, kept: dict[int, str]) -> set[int]:
 
 def _heard_states(kind: CellKind, kept: dict[int, str]) -> set[int]:
     """The inputs and nodes that the cell's output depends on."""
-    last = kind.inputs + kind.nodes
-    heard = {last - 1} if kind.output == "last" else set(range(kind.inputs, last))
+    heard = _last_states(kind)
     for edge in sorted(kept, reverse=True):
         node, source = kind.edges[edge]
         if kept[edge] != "none" and kind.inputs + node in heard:
             heard.add(source)
     return heard
+
+
+def _last_states(kind: CellKind) -> set[int]:
+    """The nodes that are the cell's output."""
+    last = kind.inputs + kind.nodes
+    return {last - 1} if kind.output == "last" else set(range(kind.inputs, last))

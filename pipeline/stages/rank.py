@@ -13,6 +13,8 @@ from pipeline.report.selection import show_evidence
 from pipeline.selection.pool import Pool
 from pipeline.selection.short_training import trial_skeleton
 from pipeline.selection.sources import Sources
+from pipeline.space.cells import Space
+from pipeline.space.choices import choices_of, hears_input
 from pipeline.space.genotype import Genotype
 from pipeline.space.genotype_file import parse_genotype_file
 from pipeline.space.spaces import space_named
@@ -37,7 +39,7 @@ class Line(NamedTuple):
 def rank(context: Context, path: Path) -> dict[str, Any]:
     """`pipeline rank --genotypes FILE`: every genotype with its score, its figures by source, and the weights used."""
     lines = read_genotypes(path, context.config.target.space)
-    pool = Pool(space_named(context.config.target.space), tuple(line.genotype for line in lines))
+    pool = _pool_of(lines, space_named(context.config.target.space), path)
     with context.run.locked():
         found = _findings(context)
         sources, spare = make_sources(context, found), context.config.discretize.rank_minutes if found is None else 0.0
@@ -52,7 +54,15 @@ def rank(context: Context, path: Path) -> dict[str, Any]:
     weights = dict(zip(evidence.names, evidence.weights.tolist(), strict=True))
     weights |= {row.source: row.weight for row in standings if row.weight is not None}
     weights["ln macs"] = evidence.size_slope  # larger is better, whatever short trainings say
-    return _record(lines, sources, evidence.predict(sources.look(pool.networks)).mean, weights)
+    return _record(lines, sources, evidence.predict(sources.look([line.genotype for line in lines])).mean, weights)
+
+
+def _pool_of(lines: list[Line], space: Space, path: Path) -> Pool:
+    """What is worth a training: a network that ignores its input comes last without one."""
+    networks = [line.genotype for line in lines if hears_input(space, choices_of(space, line.genotype))]
+    if not networks:
+        raise UserError(f"none of the networks in {path} hears its input: no operation leads from it to the output")
+    return Pool(space, tuple(networks))
 
 
 def read_genotypes(path: Path, space: str) -> list[Line]:

@@ -21,10 +21,33 @@ def operations(choices: Choices) -> list[str]:
 
 
 def test_neighbours_differ_in_one_choice_and_are_networks() -> None:
-    start = nasbench_cell(EMPTY)
+    start = nasbench_cell(EMPTY.replace("none", "skip_connect"))
     found = list(neighbours(NASBENCH, start))
     assert len(set(found)) == len(found) == 6 * 4
     assert all(len(start - changed) == 1 for changed in found)
+
+
+def test_no_neighbour_ignores_its_input() -> None:
+    """An empty cell has only those with an operation from its input to its output; an operation elsewhere is no way."""
+    found = list(neighbours(NASBENCH, nasbench_cell(EMPTY)))
+    assert len(found) == 4
+    for changed in found:
+        (passing,) = (choice for choice in changed if choice.operation != "none")
+        assert NASBENCH.kinds[0].edges[passing.edge] == (2, 0)
+    one_way = nasbench_cell("|none~0|+|none~0|none~1|+|skip_connect~0|none~1|none~2|")
+    assert nasbench_cell(EMPTY) not in list(neighbours(NASBENCH, one_way))
+
+
+def test_an_evolution_never_offers_what_ignores_its_input() -> None:
+    """Scores that like `none` best lead to the cell with the fewest operations, not to the one without any."""
+
+    def score(choices: Choices) -> float:
+        return operations(choices).count("none")
+
+    start = nasbench_cell(EMPTY.replace("none", "nor_conv_1x1"))
+    best = Evolution(NASBENCH, score, 400, seed=0).evolve([start], lambda _: True)[0]
+    kept = [choice for choice in sorted(best) if choice.operation != "none"]
+    assert [NASBENCH.kinds[0].edges[choice.edge] for choice in kept] == [(2, 0)]
 
 
 def test_neighbours_in_darts_change_operations_and_inputs() -> None:

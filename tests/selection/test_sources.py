@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-from pipeline.selection.sources import measure_alpha
-from pipeline.space.genotype import Genotype
+from pipeline.selection.evidence import Evidence
+from pipeline.selection.sources import Sources, measure_alpha, measure_size
+from pipeline.space.genotype import Genotype, genotype_from_record
 from pipeline.space.sampling import random_genotype
+from pipeline.space.skeleton import Skeleton
 from pipeline.space.spaces import space_named
 
 
@@ -35,3 +37,22 @@ def test_alpha_is_the_sum_of_scores_and_none_is_no_news(name: str) -> None:
     networks = [random_genotype(name, generator) for _ in range(20)]
     assert any("none" in str(network.record()) for network in networks) == space.kinds[0].none_is_choice
     assert [measure.of(network)[0] for network in networks] == pytest.approx(list(map(expected, networks)))
+
+
+def test_a_network_that_ignores_its_input_is_the_worst_by_every_figure() -> None:
+    """Its one operation leads nowhere; the edges around it would score as the mean of what passes on."""
+
+    def cell(text: str) -> Genotype:
+        return genotype_from_record({"space": "nasbench201", "cell": text})
+
+    dead = cell("|nor_conv_3x3~0|+|none~0|none~1|+|none~0|none~1|none~2|")
+    least = cell("|none~0|+|none~0|none~1|+|avg_pool_3x3~0|none~1|none~2|")
+    skeleton = Skeleton("nasbench201", cells=3, channels=4, resolution=8, classes=10)
+    sources = Sources([measure_alpha(space_named("nasbench201"), scores_of("nasbench201")), measure_size(skeleton)])
+    assert sources.figures(dead) == [-np.inf] * 3
+    assert np.isfinite(sources.figures(least)).all()
+    generator = np.random.default_rng(6)
+    reference = sources.look([random_genotype("nasbench201", generator) for _ in range(30)]).figures
+    evidence = Evidence(sources.names, sources.look([]), [], reference[np.isfinite(reference).all(axis=1)])
+    predicted = evidence.predict(sources.look([dead, least])).mean
+    assert np.isfinite(predicted).all() and predicted[0] < predicted[1]

@@ -70,6 +70,25 @@ def test_every_line_gets_a_score_and_figures_in_the_order_given(
     assert ledger.read_text() == before
 
 
+DEAD = "|nor_conv_3x3~0|+|none~0|none~1|+|none~0|none~1|none~2|"
+
+
+def test_a_network_that_ignores_its_input_comes_last_and_is_not_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipeline.stages.judgement.guessing_loss", lambda _: math.inf)
+    path, record = write_lines(tmp_path), json.dumps({"space": "nasbench201", "cell": DEAD})
+    path.write_text(record + "\n" + path.read_text())
+    found = rank(make_context(tmp_path), path)
+    dead, *others = found["genotypes"]
+    assert set(dead["sources"].values()) == {None} and dead["score"] < min(row["score"] for row in others)
+    (ledger,) = (tmp_path / "runs" / "test" / "rank").glob("*.jsonl")
+    assert DEAD not in ledger.read_text()
+    path.write_text(f"{record}\n{record}\n")
+    with pytest.raises(UserError, match="hears its input"):
+        rank(make_context(tmp_path), path)
+
+
 def test_without_evidence_the_search_ranks_and_without_a_search_nothing_does(tmp_path: Path) -> None:
     path = write_lines(tmp_path, space="darts")
     nothing = {"discretize": {"evidence_minutes": 0.0, "rank_minutes": 0.0}}
