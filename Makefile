@@ -28,5 +28,5 @@ test-slow: setup
 	$(BIN)/python -m pytest -m slow -n 2 --dist loadfile
 
 bench:
-	@echo "Each benchmark prints its tables; benchmarks/RESULTS.md says which command made which figure:"
+	@echo "Each benchmark prints its tables; benchmarks/results/ says which command made which figure:"
 	@grep -l '^if __name__' benchmarks/*.py | sed 's|/|.|; s|^|  $(BIN)/python -m |; s|\.py$$||'

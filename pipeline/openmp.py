@@ -1,7 +1,7 @@
 """What the environment says of torch's threads: how many, and how idle ones wait.
 
 The second must be settled before torch is imported. By default they spin. Alone on two cores that makes a search step
-of the demo 1.6 times faster; beside another process that computes, it makes it 3 times slower (benchmarks/RESULTS.md).
+of the demo 1.6 times faster; beside another process that computes, it makes it 3 times slower (results/demo.md).
 """
 
 import os

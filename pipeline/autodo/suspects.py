@@ -1,7 +1,7 @@
 """Which training images a person should look at, by what a training found out about them.
 
 They are ordered by their loss in the plain epochs, which finds wrong labels more surely than their weight does (see
-benchmarks/RESULTS.md); the weight stands beside it.
+benchmarks/results/wrong-labels.md); the weight stands beside it.
 """
 
 from collections.abc import Callable, Sequence

@@ -8,7 +8,7 @@ p_e is the latency-scaled softmax among the operations that pass something on. N
 as there are such operations, and on every edge each operation is in one of them (FairNAS), so that all are trained and
 judged equally often whatever α says, and b, the mean of the group, is the mean of every edge. The weights carry whole
 networks, like the one that is selected, where those of a mixture carry the sum of all operations. `none` has no turn:
-networks with fewer edges learn faster, and a supernet that holds them takes that for quality (RESULTS.md).
+networks with fewer edges learn faster, and a supernet that holds them takes that for quality (search-decisions.md).
 """
 
 from collections.abc import Sequence

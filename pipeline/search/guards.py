@@ -18,7 +18,7 @@ from pipeline.space.supernet import Supernet
 
 _COLLAPSED_SHARE = 0.95
 # of an operation: 800 chose worse than chance on NAS-Bench-201 and 2,700 well; 1,100 ranked DARTS networks of one size
-# the wrong way round (RESULTS.md)
+# the wrong way round (search-decisions.md)
 FEW_STEPS = 2000
 
 

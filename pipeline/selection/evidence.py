@@ -8,9 +8,9 @@ considered,
 t_s is trust that needs no short training: a search that was long enough has judged networks on the same images,
 thousands of times, which says more about a finished network than its first hundreds of steps do. A short one is worse
 than none, and has no trust; nor has a finding that ranks networks of one size the wrong way round, beyond chance
-(RESULTS.md). All other sources earn what they get, together no more than a trusted search has: w is the non-negative
-ridge solution, drawn towards t, whose ridge predicts left-out networks best (an infinite one among the choices), over
-the sources whose own rank correlation is positive. f is a Gaussian process over the structure
+(search-decisions.md). All other sources earn what they get, together no more than a trusted search has: w is the
+non-negative ridge solution, drawn towards t, whose ridge predicts left-out networks best (an infinite one among the
+choices), over the sources whose own rank correlation is positive. f is a Gaussian process over the structure
 (pipeline.selection.structure_process). It learns what short trainings prefer, early starters too, so it is there only
 where no search is trusted. Without short trainings w = t, that of a search of any length.
 

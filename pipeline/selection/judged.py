@@ -3,9 +3,9 @@
 At every architecture step a search on sampled networks looks at a group of them, all with the same weights and images.
 A regression of ln loss, less the group's mean, on the choices, counts and depths of a network averages over thousands
 of looks at ever other weights and images, which says far more than many looks at the weights that a search ends with
-(RESULTS.md). Unlike α it also learns which inputs of a node are good, how deep a cell should be, and what depends on
-what. It is the mean of a ridge regression, which tells good networks apart, and of boosted trees, which know those that
-are bad for a reason that no sum shows.
+(search-decisions.md). Unlike α it also learns which inputs of a node are good, how deep a cell should be, and what
+depends on what. It is the mean of a ridge regression, which tells good networks apart, and of boosted trees, which know
+those that are bad for a reason that no sum shows.
 """
 
 from typing import Any

@@ -2,7 +2,7 @@
 
 From random weights, networks that start early win, whatever they end with. So after a search that was long enough each
 begins with the weights that it has in the supernet, thousands of steps on: on NAS-Bench-Macro that turns rankings
-within a size from the wrong way round to the right one (RESULTS.md).
+within a size from the wrong way round to the right one (search-decisions.md).
 """
 
 import math

@@ -88,7 +88,7 @@ def measure_alpha(space: Space, scores: Scores) -> Measure:
     """The sum of the search's log-odds over the choices; of `none`, which it never judged, the mean of the edge's.
 
     That `none` scores what the weakest operation does keeps a sum that decides alone from cells that pass nothing on.
-    As a source it is no news: on NAS-Bench-201 the best networks of tight budgets leave edges out (RESULTS.md).
+    As a source it is no news: on NAS-Bench-201 the best cells of tight budgets leave edges out (search-decisions.md).
     """
     costs = Costs(0.0, {kind.name: _with_unjudged(kind, scores[kind.name]) for kind in space.kinds})
     return Measure((ALPHA,), lambda genotype: [costs.of(genotype)])
@@ -110,7 +110,7 @@ def measure_size(skeleton: Skeleton) -> Measure:
 def measure_zero_cost(skeleton: Skeleton, images: Tensor, seed: int) -> Measure:
     """Zero-cost proxies of networks with the layout of `skeleton`, all from one draw of weights.
 
-    On NAS-Bench-201 a few cells rank as well as the whole depth at a fortieth of the time (RESULTS.md).
+    On NAS-Bench-201 a few cells rank as well as the whole depth at a fortieth of the time (search-decisions.md).
     """
 
     def measure(genotype: Genotype) -> list[float]:

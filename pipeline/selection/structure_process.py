@@ -4,7 +4,7 @@
 
 d² is the mean squared distance of counts and depths, each in units of its spread among the known networks. The two
 variances, 0 among them, and that of the noise are not known, and few networks do not tell them: predictions are the
-mean over all of a grid, by their marginal likelihood (RESULTS.md has what the likeliest alone would do).
+mean over all of a grid, by their marginal likelihood (search-decisions.md has what the likeliest alone would do).
 """
 
 from collections.abc import Sequence

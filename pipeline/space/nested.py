@@ -2,7 +2,7 @@
 
 Thirteen inverted bottlenecks on each of 22 layers with weights of their own do not learn together in minutes: every one
 sees a thirteenth of the steps, and none can rely on what comes before it. As parts of one another (Once-for-All,
-BigNAS) all of them learn from every step, and there are far fewer weights (benchmarks/RESULTS.md).
+BigNAS) all of them learn from every step, and there are far fewer weights (benchmarks/results/mobile.md).
 """
 
 from collections.abc import Mapping

@@ -2,7 +2,7 @@
 
 A step on few small feature maps is made of operations so short that threads wait for each other: on two cores two
 threads gain a tenth at 100,000 values and 1.5 at 500,000, at twice the computing; beside another program they are
-slower than one (RESULTS.md).
+slower than one (benchmarks/results/search-budget.md).
 """
 
 from collections.abc import Iterator
