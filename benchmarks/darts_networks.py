@@ -23,10 +23,10 @@ from benchmarks.tabular_search import CPU, DEFAULT, Labor, run_search_once
 from pipeline.budget.limits import Limit
 from pipeline.config import DataConfig, DiscretizeConfig
 from pipeline.data import load_data
-from pipeline.selection.evidence import tau_of
 from pipeline.selection.judged import measure_judged
 from pipeline.selection.short_training import Material, train_shortly, trial_skeleton
 from pipeline.selection.sources import Sources, measure_alpha, measure_size, measure_zero_cost
+from pipeline.selection.standing import tau_of
 from pipeline.selection.trials import Ledger
 from pipeline.space.costs import mac_costs
 from pipeline.space.genotype import Genotype

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from benchmarks.tables import Array, Table, name_of
 from benchmarks.tabular_search import Found, Labor
-from pipeline.selection.evidence import tau_of
 from pipeline.selection.judged import measure_judged
 from pipeline.selection.short_training import train_shortly, trial_skeleton
 from pipeline.selection.sources import measure_alpha
+from pipeline.selection.standing import tau_of
 from pipeline.selection.trials import Ledger
 from pipeline.space.costs import mac_costs
 from pipeline.space.genotype import Genotype

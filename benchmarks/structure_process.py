@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from benchmarks.darts_networks import networks_of_like_size
 from benchmarks.tabular import numbers
-from pipeline.selection.evidence import normal_scores, tau_of
+from pipeline.selection.earned_weights import normal_scores
+from pipeline.selection.standing import tau_of
 from pipeline.selection.structure import counts_and_depths, effective, one_hot
 from pipeline.selection.structure_process import Array, Shapes, StructureProcess
 from pipeline.space.genotype import Genotype

@@ -22,12 +22,13 @@ from pipeline.budget.targets import Demands, make_targets
 from pipeline.config import DataConfig, DiscretizeConfig
 from pipeline.selection.budgets import Rules, best_seeker, select
 from pipeline.selection.chooser import Chooser
-from pipeline.selection.evidence import Evidence, tau_of
+from pipeline.selection.evidence import Evidence
 from pipeline.selection.evolution import Evolution
 from pipeline.selection.judged import measure_judged
 from pipeline.selection.pool import Pool, feasible_networks
 from pipeline.selection.short_training import train_shortly, trial_skeleton
 from pipeline.selection.sources import Measure, Sources, measure_alpha, measure_size, measure_zero_cost
+from pipeline.selection.standing import tau_of
 from pipeline.selection.trials import Ledger, TrainingBudget, gather_evidence
 from pipeline.selection.verdict import Exploration, conclude
 from pipeline.space.costs import Costs, mac_costs

@@ -8,8 +8,8 @@ from rich.table import Table
 from pipeline.artifacts.known_latency import PREDICTED
 from pipeline.selection.budgets import Outcome, Sweep
 from pipeline.selection.candidate import Candidate
-from pipeline.selection.evidence import Standing
 from pipeline.selection.records import TableState
+from pipeline.selection.standing import Standing
 from pipeline.space.genotype import Genotype
 from pipeline.space.operations import is_parameter_free
 from pipeline.space.spaces import space_named

@@ -12,7 +12,7 @@ from pipeline.fingerprint import Fingerprint
 from pipeline.latency.target import FIRM_NOISE_FLOOR
 from pipeline.selection.budgets import Outcome
 from pipeline.selection.candidate import Candidate
-from pipeline.selection.evidence import Standing
+from pipeline.selection.standing import Standing
 
 _SCHEMA = 2
 

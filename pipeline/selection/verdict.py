@@ -5,10 +5,11 @@ from typing import NamedTuple
 
 from pipeline.budget.integer_programme import Scores
 from pipeline.console import say
-from pipeline.selection.evidence import Evidence, Standing
+from pipeline.selection.evidence import Evidence
 from pipeline.selection.evolution import Evolution
 from pipeline.selection.pool import Pool
 from pipeline.selection.sources import Sources
+from pipeline.selection.standing import Standing
 from pipeline.selection.structure import additive_scores
 from pipeline.space.choices import Choices, genotype_of
 

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.selection.evidence import Evidence, Standing
+from pipeline.selection.evidence import Evidence
 from pipeline.selection.pool import Pool
 from pipeline.selection.sources import Measure, Sources, measure_size
+from pipeline.selection.standing import Standing
 from pipeline.selection.verdict import Exploration, conclude, describe_doubt
 from pipeline.space.choices import choices_of
 from pipeline.space.genotype import Genotype

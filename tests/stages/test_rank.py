@@ -13,7 +13,8 @@ from pipeline.config_file import make_config
 from pipeline.errors import PromiseBroken, UserError
 from pipeline.rundir import RunDir
 from pipeline.search.engine import Search
-from pipeline.selection.evidence import Evidence, place_score
+from pipeline.selection.earned_weights import place_score
+from pipeline.selection.evidence import Evidence
 from pipeline.selection.pool import Pool
 from pipeline.selection.sources import Sources
 from pipeline.selection.trials import Ledger, TrainingBudget
