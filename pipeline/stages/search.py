@@ -1,5 +1,6 @@
 """search: architecture parameters that fit the user's data and the budget."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -142,6 +143,12 @@ class Span(NamedTuple):
         return self.limit.at_most < self.slowest_ms
 
     @property
+    def wider_channels(self) -> int:
+        """The width at which the limit divides the networks, if their time grows with its square; a multiple of 16."""
+        middle_ms, now = (self.fastest_ms + self.slowest_ms) / 2, self.target.skeleton.channels
+        return 16 * max(now // 16 + 1, round(now * math.sqrt(self.limit.at_most / middle_ms) / 16))
+
+    @property
     def size(self) -> str:
         return f"{self.target.skeleton.cells} cells × {self.target.skeleton.channels} channels"
 
@@ -161,9 +168,10 @@ def describe_spans(spans: Sequence[Span]) -> Iterator[str]:
     """What networks of each size take, and whether the limit is of any use."""
     yield from (span.describe() for span in spans)
     if not any(span.binds for span in spans):
+        wider = max(span.wider_channels for span in spans)
         yield (
-            "the limit does not bind: raise [target] cells or channels, or name larger ones in [discretize] "
-            "channels_grid, and run `pipeline profile` for them"
+            f"the limit does not bind: raise [target] cells, or channels (about {wider} may use it), or name larger "
+            "ones in [discretize] channels_grid, and run `pipeline profile` for them"
         )
     if len(spans) > 1:
         yield (

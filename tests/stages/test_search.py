@@ -38,6 +38,15 @@ def test_a_limit_that_binds_in_one_of_several_sizes_is_not_said_to_be_idle(
     assert goes_by is None or f"the search goes by networks of 3 cells × {goes_by} channels" in said
 
 
+@pytest.mark.parametrize(("budget_ms", "channels"), [(5.0, 16), (16 * 1.6, 32), (64 * 1.6, 64), (1.6 * 64.8, 64)])
+def test_a_limit_that_does_not_bind_comes_with_a_width_that_may_use_it(budget_ms: float, channels: int) -> None:
+    """8 channels take 1.6 ms in the middle, the square of the width as many times that."""
+    (target,) = make_targets([replace(SMALL, channels=8)], FakePredictor)
+    span = _span(DARTS, target, Demands(budget_ms, 50))._replace(fastest_ms=0.4, slowest_ms=2.8)
+    assert span.wider_channels == channels
+    assert f"about {channels} may use it" in "\n".join(describe_spans([span]))
+
+
 def test_a_finished_search_says_whether_its_budget_bound() -> None:
     limit = Limit("budget_ms", Costs(0.0, {}), 2.0, "ms")
     entries: list[Entry] = [{"step": 0}]
