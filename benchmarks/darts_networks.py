@@ -11,7 +11,7 @@ work folder and go on where they stopped; those that stand for the truth are in 
 
 import argparse
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ from pipeline.config import DataConfig, DiscretizeConfig
 from pipeline.data import load_data
 from pipeline.selection.judged import measure_judged
 from pipeline.selection.short_training import Material, train_shortly, trial_skeleton
-from pipeline.selection.sources import Sources, measure_alpha, measure_size, measure_zero_cost
+from pipeline.selection.sources import Sources, measure_alpha, measure_size, measure_zero_cost, proxy_skeleton
 from pipeline.selection.standing import tau_of
 from pipeline.selection.trials import Ledger
 from pipeline.space.costs import mac_costs
@@ -61,8 +61,8 @@ def networks_of_like_size(count: int, seed: int = 1) -> list[Genotype]:
 class Bench:
     """The networks, and everything that ranks them."""
 
-    def __init__(self, options: argparse.Namespace) -> None:
-        self.options, self.networks = options, networks_of_like_size(options.networks)
+    def __init__(self, options: argparse.Namespace, networks: Sequence[Genotype]) -> None:
+        self.options, self.networks = options, networks
 
     def images(self, validation_share: float) -> DataConfig:
         path, share = str(self.options.images.absolute()), validation_share
@@ -87,7 +87,8 @@ class Bench:
             yield from self._by_sources(Sources([measure_size(LITERATURE)]))
         elif part == "proxies":
             images = next(labor.material(0).training()).images[:_PROXY_IMAGES]
-            yield from self._by_sources(Sources([measure_zero_cost(small, images, 0)]))
+            layout = proxy_skeleton(labor.skeleton, LITERATURE)
+            yield from self._by_sources(Sources([measure_zero_cost(layout, images, 0)]))
         elif part == "short":
             steps, material = self.options.steps, labor.material(0)
             yield self._trained(f"short-{steps}", lambda one: train_shortly(small, one, material, steps))
@@ -139,23 +140,30 @@ def describe(ranking: Ranking, truth: Array) -> str:
     return f"| {ranking.name} | {tau_of(ranking.figures, truth):+.2f} | {low:+.2f} … {high:+.2f} |"
 
 
-def main() -> None:
-    """Train what stands for the truth, and print how each ranking agrees with it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--networks", type=int, default=20)
-    parser.add_argument("--parts", default="size,proxies,short,search", help="truth alone, or what is compared with it")
+def make_parser(description: str | None, work: str) -> argparse.ArgumentParser:
+    """What decides how networks of the space are judged."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parts", default="size,proxies,short,search", help="what ranks the networks")
     parser.add_argument("--images", type=Path, default=SHARED / "cifar10" / "cifar10_subset.npz")
-    parser.add_argument("--truth-steps", type=int, default=1600)
     parser.add_argument("--steps", type=int, default=DiscretizeConfig().evidence_steps, help="of short trainings")
     parser.add_argument("--seeds", type=numbers, default=[0], help="of searches")
     parser.add_argument("--minutes", type=float, default=20.0, help="CPU minutes of one search")
     parser.add_argument("--cells", type=int, default=5, help="cells of the supernet")
     parser.add_argument("--channels", type=int, default=8, help="channels of the supernet")
-    parser.add_argument("--work", type=Path, default=Path("runs/benchmarks/darts_networks"))
-    bench = Bench(parser.parse_args())
+    parser.add_argument("--work", type=Path, default=Path("runs/benchmarks") / work)
+    return parser
+
+
+def main() -> None:
+    """Train what stands for the truth, and print how each ranking agrees with it."""
+    parser = make_parser(__doc__, work="darts_networks")
+    parser.add_argument("--networks", type=int, default=20)
+    parser.add_argument("--truth-steps", type=int, default=1600)
+    options = parser.parse_args()
+    bench = Bench(options, networks_of_like_size(options.networks))
     truth = bench.truth().figures
     print("\n| ranking | tau | 95 % |\n|---|---|---|")
-    for part in bench.options.parts.split(","):
+    for part in options.parts.split(","):
         for ranking in bench.rankings(part):
             print(describe(ranking, truth), flush=True)
 

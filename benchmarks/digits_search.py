@@ -47,7 +47,7 @@ def choose(found: Found, limit: Limit, seed: int) -> Genotype:
     judged = measure_judged(found.judged)
     sources = Sources([measure_alpha(SPACE, found.scores()), *([judged] if judged else [])])
     pool = Pool(SPACE, tuple(feasible_networks(SPACE, (limit,), POOL, seed)), (limit,))
-    untrained = Evidence(sources.names, sources.look([]), [], sources.look(pool.networks).figures)
+    untrained = Evidence(sources.names, sources.look([]), [], sources.look(pool.networks))
     evolution = conclude(untrained, sources, pool, Exploration(EVALUATIONS, seed)).evolution
     assert evolution is not None
     starts = [choices_of(SPACE, network) for network in pool.networks]

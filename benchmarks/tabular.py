@@ -27,7 +27,14 @@ from pipeline.selection.evolution import Evolution
 from pipeline.selection.judged import measure_judged
 from pipeline.selection.pool import Pool, feasible_networks
 from pipeline.selection.short_training import train_shortly, trial_skeleton
-from pipeline.selection.sources import Measure, Sources, measure_alpha, measure_size, measure_zero_cost
+from pipeline.selection.sources import (
+    Measure,
+    Sources,
+    measure_alpha,
+    measure_size,
+    measure_zero_cost,
+    proxy_skeleton,
+)
 from pipeline.selection.standing import tau_of
 from pipeline.selection.trials import Ledger, TrainingBudget, gather_evidence
 from pipeline.selection.verdict import Exploration, conclude
@@ -36,8 +43,10 @@ from pipeline.space.genotype import Genotype
 from pipeline.space.supernet import Supernet
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
-SEARCH = "search"  # alpha and the networks that it judged, without a short training
-WAYS = ("alpha", "random alpha", SEARCH, "evidence without search", "evidence")
+SEARCH = "search"  # alpha and the networks that it judged; like the next two with size, without a short training
+PROXIES, BOTH = "proxies", "search and proxies"
+UNSEARCHED = "evidence without search"
+WAYS = ("alpha", "random alpha", SEARCH, PROXIES, BOTH, UNSEARCHED, "evidence")
 POOL = 96
 
 
@@ -149,7 +158,7 @@ class Contest:
             generator = np.random.default_rng(seed)
             random = {kind: generator.normal(size=score.shape) for kind, score in found.scores().items()}
             return self._by_sums(title, random)
-        return self._weigh_evidence(title, seed, None if title == "evidence without search" else found)
+        return self._weigh_evidence(title, seed, None if title in (PROXIES, UNSEARCHED) else found)
 
     def _by_sums(self, title: str, scores: Scores) -> Way:
         costs = Costs(0.0, scores)
@@ -162,13 +171,13 @@ class Contest:
         verdict = conclude(evidence, sources, pool, Exploration(self.options.evaluations, seed))
         for row in verdict.standings:
             print(f"- {row.source}: {row.tau:+.2f} ({row.low:+.2f} … {row.high:+.2f}), weight {row.weight}")
-        predicted = evidence.predict(sources.look(self._sample())).mean
+        predicted = evidence.predict(sources.look(self._sample()))
         print(f"- with the truth, over {len(predicted)} networks: {tau_of(predicted, self._sampled_accuracy()):+.2f}")
-        everyone = evidence.predict(sources.look(self.table.networks)).mean if title == SEARCH else None
+        everyone = evidence.predict(sources.look(self.table.networks)) if title == SEARCH else None
         return Way(title, verdict.scores, verdict.evolution, everyone)
 
     def _measures(self, title: str, seed: int, found: Found | None) -> Iterator[Measure]:
-        """What a search found, and size; with short trainings, also what they weigh beside it."""
+        """What a search found, size, and zero-cost proxies, as far as the way asks them."""
         if found is not None:
             yield measure_alpha(self.table.space, found.scores())
             judged = measure_judged(found.judged)
@@ -177,13 +186,13 @@ class Contest:
         yield measure_size(self.table.target)
         if title != SEARCH:
             images = next(self.labor.material(seed).training()).images[:32]
-            yield measure_zero_cost(trial_skeleton(self.labor.skeleton), images, seed)
+            yield measure_zero_cost(proxy_skeleton(self.labor.skeleton, self.table.target), images, seed)
 
     def _train_shortly(
         self, title: str, seed: int, sources: Sources, pool: Pool, supernet: Supernet | None
     ) -> Evidence:
-        if title == SEARCH:
-            return Evidence(sources.names, sources.look([]), [], sources.look(pool.networks).figures)
+        if title in (SEARCH, PROXIES, BOTH):
+            return Evidence(sources.names, sources.look([]), [], sources.look(pool.networks), sources.trusts_search)
         options, labor = self.options, self.labor
         trained = trial_skeleton(labor.skeleton) if supernet is None else supernet.skeleton
         material, start = labor.material(seed), "random" if supernet is None else f"{labor.minutes:g}min"

@@ -158,14 +158,13 @@ class DiscretizeConfig(Section):
     score_share: Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)] = 0.9
     """A larger network is taken while its cell keeps this share of what the search found (random 0, best 1)."""
     evidence_minutes: Annotated[float, Field(ge=0.0, le=10_000.0, allow_inf_nan=False)] = 5.0
-    """Minutes of short trainings of candidates (on one process), by which zero-cost proxies and structure earn weights
-    beside what the search has judged; eight at least, however long they take; 0 trusts the search and size alone."""
+    """Minutes of short trainings of candidates (on one process), which check what the search has found, and by which
+    other sources of judgement earn weights; eight at least, however long they take; 0 for none."""
     evidence_steps: Count = 200
     """Steps of one short training."""
     rank_minutes: Annotated[float, Field(ge=0.0, le=10_000.0, allow_inf_nan=False), WITHOUT_EFFECT] = 15.0
-    """Minutes of computing of the search without a budget by which `pipeline rank` judges where the run has not
-    searched; 0 leaves it to short trainings, which rank worse. Where they allow a short search only, short trainings
-    have them."""
+    """Minutes of computing of the search without a budget by which `pipeline rank` judges, too, where the run has not
+    searched; none is made where they allow a short one only, or are 0."""
     evaluations: CountOrZero = 256
     """Networks whose score as a whole is evaluated on the way to the best one that may fit; 0 takes the best sum of
     choices."""

@@ -1,103 +1,89 @@
-"""What short trainings say about every source of judgement, and about networks that were not trained.
+"""How networks are judged: by sources with the weight that they are trusted with, or earn on short trainings.
 
-With y the normal scores of the trained networks' losses (the best highest) and x_s those of source s among the networks
-considered,
+With x_s the normal scores of source s among the networks considered, a network is as good as
 
-    y = Σ_s w_s · x_s + f(structure) + ε,     w_s ≥ t_s.
+    Σ_s w_s · x_s + slope · ln(multiply-adds),     w_s ≥ t_s.
 
-t_s is trust that needs no short training: a search that was long enough has judged networks on the same images,
-thousands of times, which says more about a finished network than its first hundreds of steps do. A short one is worse
-than none, and has no trust; nor has a finding that ranks networks of one size the wrong way round, beyond chance
-(search-decisions.md). All other sources earn what they get, together no more than a trusted search has: w is the
-non-negative ridge solution, drawn towards t, whose ridge predicts left-out networks best (an infinite one among the
-choices), over the sources whose own rank correlation is positive. f is a Gaussian process over the structure
-(pipeline.selection.structure_process). It learns what short trainings prefer, early starters too, so it is there only
-where no search is trusted. Without short trainings w = t, that of a search of any length.
+t_s is trust that needs no short training. Two zero-cost proxies have it, which tell networks of one size apart wherever
+accuracies are known; so has a search that was long enough, as it has judged networks thousands of times on the user's
+images. A short search is worse than none and has no trust. Nor has a finding of a search that does not agree with the
+proxies on networks of one size, beyond chance, or that the short trainings contradict there: where searches were
+right, two so different judges agreed, and where they were wrong, they did not. Weights beyond trust are earned, with
+y the normal scores of their losses (the best highest): w is the non-negative ridge solution, drawn towards t, over the
+sources that agree with y, all together no more than what is trusted (pipeline.selection.earned_weights).
 
-Early starters are small. So short trainings tell networks of one size apart, and no more: what ln size explains of y is
-taken out before the fit, and larger is better instead, by a slope for every e-fold that is smaller beside a trusted
-search: its networks train together, shortly too, and know a part of it.
+Trainings that begin with random weights prefer early starters, which are small. So they tell networks of one size
+apart, and no more: what size explains of y and x is taken out before anything is fitted, and a source without trust is
+heard without what size explains of it. What larger networks are worth is a prior. search-decisions.md has what was
+measured of each of these choices.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from pipeline.selection.earned_weights import earn_weights, normal_scores, place_score
-from pipeline.selection.standing import Standing, left_out, standing_of
-from pipeline.selection.structure_process import Array, Prediction, Shapes, StructureProcess
-from pipeline.space.choices import Choices
+from pipeline.selection.standing import Array, Standing, left_out, standing_of
 
-STRUCTURE, TOGETHER = "structure", "all together"
+TOGETHER = "all together"
 SIZE = "macs"
-# of the search's sources; the sum of both, which agree, then spreads about as far as y
-_TRUST = {"alpha": 0.5, "supernet": 0.5}
-# standard deviations for every e-fold of multiply-adds: half of one, or a fifth beside a search, for a fifth more
-_SIZE_SLOPE, _SIZE_SLOPE_BESIDE_SEARCH = 3.0, 1.0
-_FEWEST_TO_REFUTE = 12  # short trainings: of fewer a bootstrap knows no interval
-
-
-class Looks(NamedTuple):
-    """Networks as the model sees them: a row of figures by source, counts and depths, choices with an effect."""
-
-    figures: Array
-    counts: Array
-    choices: Sequence[Choices]
-
-    @property
-    def shapes(self) -> Shapes:
-        return Shapes(self.counts, self.choices)
-
-    def part(self, rows: Sequence[int]) -> "Looks":
-        return Looks(self.figures[rows], self.counts[rows], [self.choices[row] for row in rows])
+# half a standard deviation each: those of a pair agree
+_OF_SEARCH = {"alpha": 0.5, "supernet": 0.5}
+_OF_PROXIES = {"naswot": 0.5, "expressivity": 0.5}
+SIZE_SLOPE = 1.0
+"""Standard deviations for every e-fold of multiply-adds: half of one for half of the range of a space."""
+_ROUNDING = 1e-9
+_FEWEST_TO_DOUBT = 12  # networks: of fewer a bootstrap knows no interval
 
 
 class Evidence:
-    """The model fitted to trained networks, if any. `reference` holds the figures of all considered, for ranks.
+    """Figures of trained networks, a row each, and what they ended with; `reference` has those of all considered.
 
-    `trusts_search` says whether a search was long enough to be believed without them; `refuted` are those of its
-    findings that the trained networks contradict all the same.
+    `trusts_search` says whether a search was long enough to be believed without them; `doubted` are those of its
+    findings that lose this trust.
     """
 
     def __init__(
         self,
         names: Sequence[str],
-        looks: Looks,
+        figures: Array,
         losses: Sequence[float],
         reference: Array,
         trusts_search: bool = True,
     ) -> None:
-        self.names, self._looks, self._losses, self._reference = tuple(names), looks, list(losses), reference
+        self.names, self._figures, self._losses, self._reference = tuple(names), figures, list(losses), reference
         self._trusts_search = trusts_search
-        self._x, self._y = self._scores(looks.figures), self._within_size(normal_scores([-loss for loss in losses]))
-        self.refuted = self._refuted()
-        trusted = _TRUST if trusts_search or not losses else {}
-        trust = np.array([0.0 if name in self.refuted else trusted.get(name, 0.0) for name in self.names])
-        self.goes_by_search = bool(trust.any()) or not losses
+        scores, known = self._scores(figures), self._scores(reference)
+        size = self._size_of(scores)
+        self._x, self._y = _within(size, scores), _within(size, normal_scores(-np.array(losses)))
+        self.doubted = [*dict.fromkeys([*self._alone(known), *self._refuted()])] if trusts_search else []
+        believed = {**_OF_PROXIES, **(_OF_SEARCH if trusts_search else {})}
+        trust = np.array([0.0 if name in self.doubted else believed.get(name, 0.0) for name in self.names])
+        self._share_of_size = np.where(trust > 0, 0.0, _slope(self._size_of(known), known))
         self.weights = earn_weights(self._x, self._y, trust)
-        residuals = self._y - self._x @ self.weights
-        self.process = None if self.goes_by_search else StructureProcess(looks.shapes, residuals)
 
-    @property
-    def structure_weight(self) -> float:
-        """How far f spreads; of networks that were trained it also holds what they reached themselves."""
-        return 0.0 if self.process is None else self.process.deviation
+    def _alone(self, known: Array) -> list[str]:
+        """What a search has found that does not agree with the proxies on networks of one size, beyond chance."""
+        proxies = [place for place, name in enumerate(self.names) if name in _OF_PROXIES]
+        if len(known) < _FEWEST_TO_DOUBT or not proxies:
+            return []
+        beside_size = _within(self._size_of(known), known)
+        told = beside_size[:, proxies].sum(1)
+        return [name for name, x in self._found(beside_size) if standing_of(name, x, told, None).low <= 0]
 
     def _refuted(self) -> list[str]:
         """What a search has found that short trainings contradict among networks of one size, beyond chance."""
-        if len(self._y) < _FEWEST_TO_REFUTE:
+        if len(self._y) < _FEWEST_TO_DOUBT:
             return []
-        columns = {name: self._x[:, s] for s, name in enumerate(self.names) if name in _TRUST}
-        return [name for name, x in columns.items() if standing_of(name, self._within_size(x), self._y, None).high < 0]
+        return [name for name, x in self._found(self._x) if standing_of(name, x, self._y, None).high < 0]
 
-    def _within_size(self, values: Array) -> Array:
-        """What ln size leaves unexplained of a value of every trained network."""
-        size = self._log_size(self._looks.figures)
-        spread = size - size.mean() if len(size) else size
-        if not spread.any():
-            return values
-        return np.asarray(values - spread * (spread @ values) / (spread @ spread))
+    def _found(self, columns: Array) -> list[tuple[str, Array]]:
+        """The columns of what a search has found."""
+        return [(name, x) for name, x in zip(self.names, columns.T, strict=True) if name in _OF_SEARCH]
+
+    def _size_of(self, scores: Array) -> Array:
+        """The normal scores of size; 0 where it is not among the sources."""
+        return np.asarray(scores[:, self.names.index(SIZE)]) if SIZE in self.names else np.zeros(len(scores))
 
     def _log_size(self, figures: Array) -> Array:
         """ln multiply-adds, from the mean of the networks considered; 0 where they are not among the sources."""
@@ -112,48 +98,45 @@ class Evidence:
         pairs = zip(self.names, self.weights, strict=True)
         return [name for name, weight in pairs if not weight and name != SIZE]
 
-    def predict(self, looks: Looks) -> Prediction:
-        """What networks would reach, as normal scores among the trained ones."""
-        found = self.predict_within_size(looks)
-        return found._replace(mean=found.mean + self.size_slope * self._log_size(looks.figures))
-
-    @property
-    def size_slope(self) -> float:
-        """What an e-fold of multiply-adds is taken to be worth, in standard deviations."""
-        return _SIZE_SLOPE_BESIDE_SEARCH if self.goes_by_search else _SIZE_SLOPE
-
-    def predict_within_size(self, looks: Looks) -> Prediction:
-        """The same of what the trained networks tell alone."""
-        by_sources = self._scores(looks.figures) @ self.weights
-        if self.process is None:
-            return Prediction(by_sources, np.zeros_like(by_sources))
-        mean, deviation = self.process.predict(looks.shapes)
-        return Prediction(by_sources + mean, deviation)
+    def predict(self, figures: Array) -> Array:
+        """How good networks with these figures are, in about standard deviations of those considered."""
+        scores = self._scores(figures)
+        heard = scores - np.outer(self._size_of(scores), self._share_of_size)
+        return np.asarray(heard @ self.weights + SIZE_SLOPE * self._log_size(figures))
 
     def standings(self) -> list[Standing]:
-        """A row per source, then what was learned: from the structure alone, and from all together; none untrained.
+        """A row per source, and one for predictions of left-out networks by all together; none untrained.
 
-        Size is for the prior to say: τ is that with losses as if all networks were of one size.
+        All among networks as if of one size: size is for the prior to say.
         """
         if not self._losses:
             return []
-        looks, y = self._looks, self._y
-        rows = [standing_of(name, self._x[:, s], y, float(self.weights[s])) for s, name in enumerate(self.names)]
+        columns = zip(self.names, self._x.T, self.weights, strict=True)
+        rows = [standing_of(name, x, self._y, float(weight)) for name, x, weight in columns]
 
-        def by_structure(train: Sequence[int], test: Sequence[int]) -> Array:
-            return StructureProcess(looks.part(train).shapes, y[train]).predict(looks.part(test).shapes).mean
-
-        def by_all(train: Sequence[int], test: Sequence[int]) -> Array:
+        def predict_rest(train: Sequence[int], test: Sequence[int]) -> Array:
             losses = [self._losses[row] for row in train]
-            fitted = Evidence(self.names, looks.part(train), losses, self._reference, self._trusts_search)
-            return fitted.predict_within_size(looks.part(test)).mean
+            fitted = Evidence(self.names, self._figures[train], losses, self._reference, self._trusts_search)
+            return fitted.predict(self._figures[test])
 
-        return [
-            *rows,
-            standing_of(STRUCTURE, left_out(by_structure, len(y)), y, self.structure_weight),
-            standing_of(TOGETHER, left_out(by_all, len(y)), y, None),
-        ]
+        size = self._size_of(self._scores(self._figures))
+        together = _within(size, left_out(predict_rest, len(self._losses)))
+        return [*rows, standing_of(TOGETHER, together, self._y, None)]
 
     def _scores(self, figures: Array) -> Array:
         rows = [[place_score(*pair) for pair in zip(self._reference.T, row, strict=True)] for row in figures]
         return np.array(rows).reshape(len(figures), len(self.names))
+
+
+def _within(size: Array, values: Array) -> Array:
+    """What a constant and size leave unexplained of a value, or of several, of every network."""
+    if not len(values):
+        return values
+    rest = values - values.mean(0) - np.multiply.outer(size - size.mean(), _slope(size, values))
+    return np.where(np.abs(rest) < _ROUNDING, 0.0, rest)  # of size itself there is nothing left
+
+
+def _slope(x: Array, values: Array) -> Array:
+    """Of the least-squares line in x of a value, or of several; 0 where x is constant."""
+    spread = x - x.mean()
+    return np.asarray(spread @ values / (spread @ spread) if spread.any() else 0.0 * values[0])

@@ -22,6 +22,12 @@ def effective(genotype: Genotype) -> Choices:
     return effective_choices(space, choices_of(space, genotype))
 
 
+def overlap(one: Choices, other: Choices) -> float:
+    """The share of choices that two networks have in common (Jaccard), from 0 to 1."""
+    both = len(one | other)
+    return len(one & other) / both if both else 1.0
+
+
 def counts_and_depths(genotype: Genotype) -> Array:
     """How often each operation has an effect, over the network and in each kind of cell, and the longest paths."""
     space, choices = space_named(genotype.space), effective(genotype)

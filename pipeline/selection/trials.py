@@ -1,7 +1,7 @@
 """Trials: which networks are trained shortly, in what order, and the ledger that survives a kill.
 
-The first ones are spread out over the networks considered; then, round by round, come those with the highest upper
-confidence bound under the evidence so far. How many there will be follows from the time of the first, which is kept in
+The first ones are spread out over the networks considered; then, round by round, come those that the evidence so far
+has for the best. How many there will be follows from the time of the first, which is kept in
 the ledger, so that a killed run that goes on chooses the same networks.
 """
 
@@ -21,14 +21,13 @@ from pipeline.resumable.ranks import share_out
 from pipeline.selection.evidence import Evidence
 from pipeline.selection.pool import Pool
 from pipeline.selection.sources import Sources
-from pipeline.selection.structure import effective
-from pipeline.selection.structure_process import Array, overlap
+from pipeline.selection.standing import Array
+from pipeline.selection.structure import effective, overlap
 from pipeline.space.genotype import Genotype
 
 FEWEST_TRIALS = 8
 _ROUND, _PARENTS = 4, 4
 _FIRST_SHARE = 0.5  # of the trials go to networks that are spread out
-_ALLOWANCE = 1.0  # standard deviations that count for a network when the next ones are chosen
 _LEARNED = 0.02  # how far below that of guessing a loss must be to tell something, as a share of it
 
 
@@ -118,7 +117,7 @@ def gather_evidence(
     Where the first half has learned nothing, by the loss of guessing, there are no others, and none counts.
     """
     say(f"looking at {len(pool.networks)} networks that may do, before any is trained …")
-    names, reference = sources.names, sources.look(pool.networks).figures
+    names, reference = sources.names, sources.look(pool.networks)
     with progress_bar() as bar:
         task = bar.add_task("short trainings", total=budget.at_most, note="")
 
@@ -134,7 +133,7 @@ def gather_evidence(
         if math.isfinite(least := min(ledger.losses)) and least > (1 - _LEARNED) * guessing_loss:
             bar.finish(task)
             say(_nothing_learned(len(ledger.losses), least, guessing_loss))
-            return Evidence(names, sources.look([]), [], reference)
+            return Evidence(names, sources.look([]), [], reference, sources.trusts_search)
         while True:
             evidence = _fit(names, sources, ledger, reference)
             wanted = min(planned - len(ledger.entries), _ROUND)
@@ -164,12 +163,11 @@ def _fit(names: Sequence[str], sources: Sources, ledger: Ledger, reference: Arra
 
 
 def _next_ones(evidence: Evidence, pool: Pool, sources: Sources, ledger: Ledger, count: int) -> list[Genotype]:
-    """The networks with the highest upper confidence bound that were not trained."""
+    """The best by the evidence so far that were not trained."""
     trained = {effective(genotype) for genotype in ledger.trained}
 
     def ranked(networks: Sequence[Genotype]) -> list[Genotype]:
-        predicted = evidence.predict(sources.look(networks))
-        order = np.argsort(-(predicted.mean + _ALLOWANCE * predicted.deviation), kind="stable")
+        order = np.argsort(-evidence.predict(sources.look(networks)), kind="stable")
         return [networks[index] for index in order]
 
     around = pool.neighbours_of(ranked([*pool.networks, *ledger.trained])[:_PARENTS], 2, seed=len(ledger.entries))

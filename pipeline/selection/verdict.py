@@ -30,34 +30,33 @@ class Exploration(NamedTuple):
     watched: Callable[[Iterator[Choices], int], Iterator[Choices]] = lambda evaluated, at_most: evaluated
 
 
-def describe_doubt(evidence: Evidence, together: Standing) -> str:
+def describe_doubt(together: Standing) -> str:
     """What to think of a choice by evidence that chance may explain; nothing where there is no doubt."""
     if together.low > 0:
         return ""
-    decides = "what the search has judged decides" if evidence.goes_by_search else "size counts for more than they do"
     found = f"rank networks left out with τ {together.tau:+.2f} (95 % {together.low:+.2f} … {together.high:+.2f})"
-    return f"all sources together {found}, which chance may explain: {decides}"
+    return f"all sources together {found}, which chance may explain: what is trusted without them decides"
 
 
 def conclude(evidence: Evidence, sources: Sources, pool: Pool, exploration: Exploration) -> Verdict:
     """The verdict; where chance may explain what the short trainings say, a sentence says so."""
     standings = evidence.standings()
-    if evidence.refuted and sources.trusts_search:
+    if evidence.doubted:
         say(
-            f"by the short trainings, what the search found ({', '.join(evidence.refuted)}) ranks networks of one size "
-            "the wrong way round; it is not trusted"
+            f"what the search found ({', '.join(evidence.doubted)}) does not agree with zero-cost proxies, or with "
+            "short trainings, on networks of one size; it is not trusted"
         )
-    doubt = describe_doubt(evidence, standings[-1]) if standings else ""
+    doubt = describe_doubt(standings[-1]) if standings else ""
     if doubt:
         say(doubt)
     heard = sources.without(evidence.idle)
 
     def score(choices: Choices) -> float:
-        return float(evidence.predict(heard.look([genotype_of(pool.space, choices)])).mean[0])
+        return float(evidence.predict(heard.look([genotype_of(pool.space, choices)]))[0])
 
     evaluations, seed, watched = exploration
     return Verdict(
-        additive_scores(pool.space, pool.networks, evidence.predict(heard.look(pool.networks)).mean),
+        additive_scores(pool.space, pool.networks, evidence.predict(heard.look(pool.networks))),
         Evolution(pool.space, score, evaluations, seed, watched) if evaluations else None,
         standings,
     )

@@ -25,14 +25,13 @@ from pipeline.space.score import relative_prices
 from pipeline.space.spaces import space_named
 from pipeline.stages.context import Context
 from pipeline.stages.findings import Findings, Start
-from pipeline.stages.judgement import wants_evidence
 from pipeline.whole_files import read_json, write_json
 
 
 def search_freely(context: Context) -> Findings | None:
     """What a search of [discretize] rank_minutes finds; it goes on where it was stopped, and is made once.
 
-    None where so short a one would be worse than none, and short trainings can have its minutes.
+    None where so short a one would not be trusted.
     """
     identity = _identity(context)
     folder = context.run.root / "rank" / f"search-{identity[:12]}"
@@ -40,11 +39,9 @@ def search_freely(context: Context) -> Findings | None:
     if not alphas.is_file():
         search = _make_search(context, _settings(context).model_copy(update={"epochs": _plan(context, folder)}))
         doubt = describe_short_search(search.steps_per_operation)
-        if doubt and wants_evidence(context):
-            say(f"its minutes go to short trainings, for it would be {doubt}; more --search-minutes would do")
-            return None
         if doubt:
-            say(doubt)
+            say(f"it is not made, for it would be {doubt}; more --search-minutes would do")
+            return None
         checkpoints, constraint = folder / "checkpoint", search.constraint
         files = SearchFiles(checkpoints, folder / "history.jsonl", folder / "tensorboard")
         found = run_search(search, files, identity, context.config.search.checkpoint_s)

@@ -16,7 +16,14 @@ from pipeline.selection.evidence import Evidence
 from pipeline.selection.judged import measure_judged
 from pipeline.selection.pool import Pool
 from pipeline.selection.short_training import Material, train_shortly, trial_skeleton
-from pipeline.selection.sources import Measure, Sources, measure_alpha, measure_size, measure_zero_cost
+from pipeline.selection.sources import (
+    Measure,
+    Sources,
+    measure_alpha,
+    measure_size,
+    measure_zero_cost,
+    proxy_skeleton,
+)
 from pipeline.selection.trials import Ledger, TrainingBudget, gather_evidence, run_trial
 from pipeline.space.genotype import Genotype
 from pipeline.space.skeleton import Skeleton
@@ -31,15 +38,21 @@ _MOST_TRIALS = 200
 
 
 def make_sources(context: Context, found: Findings | None) -> Sources:
-    """Everything that ranks networks of this run: what a search has found, size, what short trainings weigh beside."""
-    measures = [*([] if found is None else _measures_of(found)), measure_size(context.target_skeleton)]
-    if wants_evidence(context):
-        small, seed = trial_skeleton(context.search_skeleton), context.config.compute.seed
-        images = next(make_material(context, small).training()).images[:_IMAGES]
-        measures.append(measure_zero_cost(small, images, seed))
-    if found is not None and found.is_short and wants_evidence(context):
-        say("the search was a short one: what it found must earn its weight on short trainings, like all else")
-    return Sources(measures, trusts_search=found is None or not found.is_short)
+    """Everything that ranks networks of this run: what a search has found, size, and zero-cost proxies."""
+    target, seed = context.target_skeleton, context.config.compute.seed
+    layout = proxy_skeleton(context.search_skeleton, target)
+    images = next(make_material(context, layout).training()).images[:_IMAGES]
+    measures = [measure_size(target), measure_zero_cost(layout, images, seed)]
+    if found is not None and found.is_short:
+        say(
+            "the search was a short one: what it found is not trusted, and must earn its weight on short trainings"
+            if wants_evidence(context)
+            else "the search was a short one: what it found has no say"
+        )
+    return Sources(
+        [*([] if found is None else _measures_of(found)), *measures],
+        trusts_search=found is not None and not found.is_short,
+    )
 
 
 def _measures_of(found: Findings) -> list[Measure]:
@@ -107,13 +120,12 @@ def judge(
     sources: Sources,
     ledger_path: Path,
     start: Start | None,
-    more_minutes: float = 0.0,
 ) -> Evidence:
-    """Evidence of as many short trainings as [discretize] evidence_minutes allow; of 0, the search is believed."""
+    """Evidence of as many short trainings as [discretize] evidence_minutes allow; of none, trust alone."""
     if not wants_evidence(context):
-        return Evidence(sources.names, sources.look([]), [], sources.look(pool.networks).figures)
+        return Evidence(sources.names, sources.look([]), [], sources.look(pool.networks), sources.trusts_search)
     training = make_training(context, start, context.device)
-    minutes = context.config.discretize.evidence_minutes + more_minutes
+    minutes = context.config.discretize.evidence_minutes
     if training.supernet is not None:
         say("short trainings begin with the weights that networks have in the search's supernet")
     networks = [genotype.record() for genotype in pool.networks]

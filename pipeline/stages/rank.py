@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeline.console import show
-from pipeline.errors import PromiseBroken, UserError
+from pipeline.errors import UserError
 from pipeline.report.selection import show_evidence
+from pipeline.selection.evidence import SIZE_SLOPE
 from pipeline.selection.pool import Pool
 from pipeline.selection.short_training import trial_skeleton
 from pipeline.selection.sources import Sources
@@ -21,7 +22,7 @@ from pipeline.space.spaces import space_named
 from pipeline.stages.context import Context
 from pipeline.stages.findings import Findings, findings_of
 from pipeline.stages.free_search import search_freely
-from pipeline.stages.judgement import judge, make_sources, wants_evidence
+from pipeline.stages.judgement import judge, make_sources
 from pipeline.stages.threads import worthwhile_threads
 from pipeline.whole_files import read_given
 
@@ -42,19 +43,16 @@ def rank(context: Context, path: Path) -> dict[str, Any]:
     pool = _pool_of(lines, space_named(context.config.target.space), path)
     with context.run.locked():
         found = _findings(context)
-        sources, spare = make_sources(context, found), context.config.discretize.rank_minutes if found is None else 0.0
+        sources = make_sources(context, found)
         digest = hashlib.sha256(json.dumps([one.genotype.record() for one in lines]).encode()).hexdigest()[:12]
         ledger = context.run.root / "rank" / f"{digest}.jsonl"
-        evidence = judge(context, pool, sources, ledger, None if found is None else found.start, spare)
-    if not evidence.weights.any() and evidence.process is None:
-        raise PromiseBroken("there is nothing to rank by: raise [discretize] evidence_steps, or run `pipeline search`")
+        evidence = judge(context, pool, sources, ledger, None if found is None else found.start)
     standings = evidence.standings()
     if standings:
         show(show_evidence(standings))
     weights = dict(zip(evidence.names, evidence.weights.tolist(), strict=True))
-    weights |= {row.source: row.weight for row in standings if row.weight is not None}
-    weights["ln macs"] = evidence.size_slope  # larger is better, whatever short trainings say
-    return _record(lines, sources, evidence.predict(sources.look([line.genotype for line in lines])).mean, weights)
+    weights["ln macs"] = SIZE_SLOPE  # larger is better, whatever short trainings say
+    return _record(lines, sources, evidence.predict(sources.look([line.genotype for line in lines])), weights)
 
 
 def _pool_of(lines: list[Line], space: Space, path: Path) -> Pool:
@@ -95,11 +93,6 @@ def _findings(context: Context) -> Findings | None:
     if context.config.discretize.rank_minutes:
         with worthwhile_threads(context, trial_skeleton(context.search_skeleton)):
             return search_freely(context)
-    if not wants_evidence(context):
-        raise UserError(
-            "with neither evidence_minutes nor rank_minutes ([discretize]) a search ranks alone, and this run has not "
-            "searched: run `pipeline search`, or set one of them"
-        )
     return None
 
 

@@ -16,20 +16,21 @@ def test_a_short_search_is_doubted_where_its_choice_is_explained(tmp_path: Path)
     entries = [{"step": 0, "steps_per_operation": 68}, *map(json.loads, history.read_text().splitlines())]
     history.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
     text = "".join(Parsed(page_of(run)).text)
-    assert "But it comes of a short search: each operation takes part in about 68 weight steps" in text
+    assert "is not trusted here, for it was a short search: each operation takes part in about 68 weight steps" in text
 
 
-def test_evidence_that_chance_may_explain_points_to_the_search_only_if_that_is_trusted(tmp_path: Path) -> None:
+def test_evidence_that_chance_may_explain_is_said_and_who_is_trusted_beside_it(tmp_path: Path) -> None:
     run = made_run(tmp_path)
     selection = Selection.read(run.selection)
     weak = selection.evidence[-1].model_copy(update={"low": -0.1})
     selection.model_copy(update={"evidence": [weak]}).write(run.selection)
     text = "".join(Parsed(page_of(run)).text)
-    assert "the search's own two are the surer ground" in text and "keep half a weight each" in text
+    assert "which chance may explain: what is trusted decides" in text
+    assert "Four are trusted with half a weight each" in text
     history = run.history("search")
     history.write_text(json.dumps({"step": 0, "steps_per_operation": 68}) + "\n" + history.read_text())
     text = "".join(Parsed(page_of(run)).text)
-    assert "size counts for more than they do" in text and "keep half a weight each" not in text
+    assert "Two zero-cost proxies are trusted with half a weight each" in text
 
 
 def test_the_figure_that_decides_stands_beside_the_score(tmp_path: Path) -> None:

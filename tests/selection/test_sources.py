@@ -52,7 +52,7 @@ def test_a_network_that_ignores_its_input_is_the_worst_by_every_figure() -> None
     assert sources.figures(dead) == [-np.inf] * 3
     assert np.isfinite(sources.figures(least)).all()
     generator = np.random.default_rng(6)
-    reference = sources.look([random_genotype("nasbench201", generator) for _ in range(30)]).figures
+    reference = sources.look([random_genotype("nasbench201", generator) for _ in range(30)])
     evidence = Evidence(sources.names, sources.look([]), [], reference[np.isfinite(reference).all(axis=1)])
-    predicted = evidence.predict(sources.look([dead, least])).mean
+    predicted = evidence.predict(sources.look([dead, least]))
     assert np.isfinite(predicted).all() and predicted[0] < predicted[1]

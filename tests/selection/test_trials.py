@@ -12,8 +12,7 @@ from pipeline.console import progress_bar
 from pipeline.errors import PromiseBroken
 from pipeline.selection.pool import Pool, feasible_networks
 from pipeline.selection.sources import Measure, Sources
-from pipeline.selection.structure import counts_and_depths, effective
-from pipeline.selection.structure_process import overlap
+from pipeline.selection.structure import counts_and_depths, effective, overlap
 from pipeline.selection.trials import FEWEST_TRIALS, Ledger, TrainingBudget, gather_evidence, spread_out
 from pipeline.space.genotype import Genotype
 from pipeline.space.sampling import random_genotype
@@ -40,7 +39,8 @@ def ticking(seconds: float) -> Callable[[], float]:
     return lambda: float(next(now))
 
 
-SOURCES = Sources([Measure(("nothing",), lambda genotype: [float(len(str(genotype.record())))])])
+# it is right but for what the length of a name adds
+SOURCES = Sources([Measure(("hint",), lambda genotype: [convolutions(genotype) + 0.1 * (len(str(genotype)) % 7)])])
 
 
 def test_evidence_finds_the_best_networks_and_trains_as_many_as_the_minutes_allow(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_evidence_finds_the_best_networks_and_trains_as_many_as_the_minutes_allo
     assert len(ledger.trained) == 30  # two seconds each
     best = sorted(map(convolutions, pool.networks))[-5:]
     assert sorted(map(convolutions, ledger.trained))[-5:] == best
-    predicted = evidence.predict(SOURCES.look(pool.networks)).mean
+    predicted = evidence.predict(SOURCES.look(pool.networks))
     assert np.corrcoef(predicted, [convolutions(one) for one in pool.networks])[0, 1] > 0.8
 
 
@@ -122,10 +122,11 @@ def test_what_diverges_counts_as_worst_and_is_named(tmp_path: Path, capsys: pyte
     ledger = Ledger(
         tmp_path / "a", "one", lambda one: math.inf if convolutions(one) > 2 else -convolutions(one), ticking(2.0)
     )
-    evidence = gather_evidence(pool, SOURCES, ledger, TrainingBudget(0.6, 100))
+    sparse = Sources([Measure(("sparse",), lambda one: [-convolutions(one)])])
+    evidence = gather_evidence(pool, sparse, ledger, TrainingBudget(0.6, 100))
     assert "diverged and counts as the worst" in capsys.readouterr().err
     found = np.array([convolutions(one) for one in pool.networks])
-    predicted = evidence.predict(SOURCES.look(pool.networks)).mean
+    predicted = evidence.predict(sparse.look(pool.networks))
     assert predicted[found > 2].mean() < predicted[found <= 2].mean()
     hopeless = Ledger(tmp_path / "b", "one", lambda _: math.inf, ticking(2.0))
     with pytest.raises(PromiseBroken, match=r"all .* short trainings diverged"):

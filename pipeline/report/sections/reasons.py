@@ -51,14 +51,18 @@ def _explain(selection: Selection | None) -> Element:
 
 
 def _judged_by(selection: Selection) -> str:
-    if not selection.evidence:
+    if selection.chosen.judged is None:
         return "by the search"
+    if not selection.evidence:
+        return "by the search, by zero-cost proxies and by size"
     return "by the sources below, with their weights, and by size"
 
 
 def _doubt(contents: Contents) -> Element | None:
     doubt = describe_short(contents.search.entries)
-    return tag("p", f"But it comes of {doubt}.", class_="doubt") if doubt else None
+    return (
+        tag("p", f"What the search found is not trusted here, for it was {doubt}.", class_="doubt") if doubt else None
+    )
 
 
 def _count_tried(tried: int, fitting: int, percentile: int) -> str:
@@ -68,17 +72,18 @@ def _count_tried(tried: int, fitting: int, percentile: int) -> str:
 
 
 _OWN = (
-    "The search's own two, alpha and supernet (the networks it judged), keep half a weight each, unless they rank "
-    "networks of one size the wrong way round beyond chance."
+    "Four are trusted with half a weight each: two zero-cost proxies, naswot and expressivity, and the search's own "
+    "two, alpha and supernet (the networks it judged), as far as they agree with these on networks of one size."
 )
 _OWN_SHORT = (
-    "The search was a short one, so its own two, alpha and supernet (the networks it judged), have what they earned."
+    "Two zero-cost proxies are trusted with half a weight each, naswot and expressivity. The search was a short one, "
+    "so its own two, alpha and supernet (the networks it judged), have what they earned."
 )
 
 
 def _evidence(contents: Contents, selection: Selection) -> list[Child]:
     if not selection.evidence:
-        return [tag("p", "No short trainings were made: the search decided alone.")]
+        return [tag("p", "No short trainings were made: what needs none decided alone.")]
     rows = [
         [
             row.source,
@@ -91,16 +96,14 @@ def _evidence(contents: Contents, selection: Selection) -> list[Child]:
     last = selection.evidence[-1]
     found = f"Together they rank networks left out with τ {last.tau:+.2f} (95 % {last.low:+.2f} … {last.high:+.2f})"
     is_short = _doubt(contents) is not None
-    surer = "size counts for more than they do" if is_short else "the search's own two are the surer ground"
-    verdict = f"{found}, which chance may explain: {surer}." if last.low <= 0 else f"{found}."
+    verdict = f"{found}, which chance may explain: what is trusted decides." if last.low <= 0 else f"{found}."
     trials = sum("loss" in entry for entry in contents.trials.entries)
     short = counted(trials, "short training") if trials else "short trainings"
     words = (
         f"How well each source of judgement ranked {short} on this data (Kendall's τ: 0 is chance, 1 perfect). "
         f"{_OWN_SHORT if is_short else _OWN} "
-        "Larger is taken to be better, more so without a trusted search; τ is with losses as if all were of one size. "
-        "Others (zero-cost proxies such as synflow and naswot, multiply-adds, structure) have what they earned, fitted "
-        "together: of two that say the same one may have all, so weights need not follow the single τ."
+        "Larger is taken to be better; τ is as if all were of one size. Others have what they earned, fitted together: "
+        "of two that say the same one may have all, so weights need not follow the single τ."
     )
     return [
         tag("h3", "Evidence"),
