@@ -88,7 +88,7 @@ class Bench:
         elif part == "proxies":
             images = next(labor.material(0).training()).images[:_PROXY_IMAGES]
             layout = proxy_skeleton(labor.skeleton, LITERATURE)
-            yield from self._by_sources(Sources([measure_zero_cost(layout, images, 0)]))
+            yield from self._by_sources(Sources(measure_zero_cost(layout, images, 0)))
         elif part == "short":
             steps, material = self.options.steps, labor.material(0)
             yield self._trained(f"short-{steps}", lambda one: train_shortly(small, one, material, steps))

@@ -186,7 +186,7 @@ class Contest:
         yield measure_size(self.table.target)
         if title != SEARCH:
             images = next(self.labor.material(seed).training()).images[:32]
-            yield measure_zero_cost(proxy_skeleton(self.labor.skeleton, self.table.target), images, seed)
+            yield from measure_zero_cost(proxy_skeleton(self.labor.skeleton, self.table.target), images, seed)
 
     def _train_shortly(
         self, title: str, seed: int, sources: Sources, pool: Pool, supernet: Supernet | None

@@ -8,9 +8,10 @@ t_s is trust that needs no short training. Two zero-cost proxies have it, which 
 accuracies are known; so has a search that was long enough, as it has judged networks thousands of times on the user's
 images. A short search is worse than none and has no trust. Nor has a finding of a search that does not agree with the
 proxies on networks of one size, beyond chance, or that the short trainings contradict there: where searches were
-right, two so different judges agreed, and where they were wrong, they did not. Weights beyond trust are earned, with
-y the normal scores of their losses (the best highest): w is the non-negative ridge solution, drawn towards t, over the
-sources that agree with y, all together no more than what is trusted (pipeline.selection.earned_weights).
+right, two so different judges agreed, and where they were wrong, they did not. Weights beyond trust are earned on short
+trainings: with y the normal scores of their losses (the best highest), w is the non-negative ridge solution, drawn
+towards t, over the sources that agree with y, all together no more than what is trusted
+(pipeline.selection.earned_weights).
 
 Trainings that begin with random weights prefer early starters, which are small. So they tell networks of one size
 apart, and no more: what size explains of y and x is taken out before anything is fitted, and a source without trust is

@@ -42,7 +42,7 @@ def make_sources(context: Context, found: Findings | None) -> Sources:
     target, seed = context.target_skeleton, context.config.compute.seed
     layout = proxy_skeleton(context.search_skeleton, target)
     images = next(make_material(context, layout).training()).images[:_IMAGES]
-    measures = [measure_size(target), measure_zero_cost(layout, images, seed)]
+    measures = [measure_size(target), *measure_zero_cost(layout, images, seed)]
     if found is not None and found.is_short:
         say(
             "the search was a short one: what it found is not trusted, and must earn its weight on short trainings"

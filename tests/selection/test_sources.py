@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+import torch
 
 from pipeline.selection.evidence import Evidence
-from pipeline.selection.sources import Sources, measure_alpha, measure_size
+from pipeline.selection.short_training import trial_skeleton
+from pipeline.selection.sources import Sources, measure_alpha, measure_size, measure_zero_cost, proxy_skeleton
 from pipeline.space.genotype import Genotype, genotype_from_record
 from pipeline.space.sampling import random_genotype
 from pipeline.space.skeleton import Skeleton
@@ -56,3 +58,27 @@ def test_a_network_that_ignores_its_input_is_the_worst_by_every_figure() -> None
     evidence = Evidence(sources.names, sources.look([]), [], reference[np.isfinite(reference).all(axis=1)])
     predicted = evidence.predict(sources.look([dead, least]))
     assert np.isfinite(predicted).all() and predicted[0] < predicted[1]
+
+
+@pytest.mark.parametrize(
+    ("space", "searched", "target"),
+    [("darts", (6, 16, 64), (20, 36, 224)), ("nasbench-macro", (8, 16, 16), (8, 32, 32))],
+)
+def test_proxies_see_networks_as_deep_as_the_target_and_as_narrow_as_short_trainings(
+    space: str, searched: tuple[int, int, int], target: tuple[int, int, int]
+) -> None:
+    small, large = (
+        Skeleton(space, cells=cells, channels=channels, resolution=resolution, classes=7)
+        for cells, channels, resolution in (searched, target)
+    )
+    found, trial = proxy_skeleton(small, large), trial_skeleton(small)
+    assert (found.cells, found.channels, found.resolution, found.classes) == (target[0], 8, trial.resolution, 7)
+
+
+def test_a_proxy_that_is_idle_is_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.selection.sources.log_synflow", lambda *_: pytest.fail("nobody asks it"))
+    skeleton = Skeleton("nasbench201", cells=3, channels=4, resolution=8, classes=10)
+    sources = Sources(measure_zero_cost(skeleton, torch.randn(4, 3, 8, 8), 0)).without(["synflow", "progressivity"])
+    network = random_genotype("nasbench201", np.random.default_rng(0))
+    synflow, naswot, expressivity, _ = sources.figures(network)
+    assert synflow == 0.0 and np.isfinite([naswot, expressivity]).all()
