@@ -1,7 +1,8 @@
 """What tells networks of one size apart, where accuracies are known: `--one-size 24` of benchmarks.tabular.
 
 Three bands of networks with about the same multiply-adds; in each, Kendall's τ of the accuracies with what a search has
-found and with short trainings, from random weights and from those of its supernet. Size itself is the null.
+found, with zero-cost proxies, and with short trainings, from random weights and from those of its supernet (none with
+`--evidence-steps 0`). Size itself is the null.
 """
 
 import time
@@ -15,13 +16,14 @@ from benchmarks.tables import Array, Table, name_of
 from benchmarks.tabular_search import Found, Labor
 from pipeline.selection.judged import measure_judged
 from pipeline.selection.short_training import train_shortly, trial_skeleton
-from pipeline.selection.sources import measure_alpha
+from pipeline.selection.sources import measure_alpha, measure_zero_cost, proxy_skeleton
 from pipeline.selection.standing import tau_of
 from pipeline.selection.trials import Ledger
 from pipeline.space.costs import mac_costs
 from pipeline.space.genotype import Genotype
 
 _BANDS, _WITHIN = (35, 60, 85), 0.08  # quantiles of multiply-adds, and how far a network may be off
+_PROXY_IMAGES = 32
 _SOUND = 60.0  # per cent: below are networks that hardly learn, which anything tells apart
 
 
@@ -56,7 +58,7 @@ def draw_bands(table: Table, each: int, seed: int) -> Bands:
 
 
 def compare_within_size(table: Table, labor: Labor, found: Found, seed: int, each: int, steps: int) -> Iterator[str]:
-    """A table: what the search has found, and short trainings from random weights and from its supernet's."""
+    """A table: what the search has found, proxies, and short trainings from random weights and its supernet's."""
     bands, costs = draw_bands(table, each, seed), mac_costs(table.target)
     material, supernet, small = labor.material(seed), found.supernet, trial_skeleton(labor.skeleton)
     columns = " | ".join(f"{len(band)} networks" for band in bands.places)
@@ -64,8 +66,13 @@ def compare_within_size(table: Table, labor: Labor, found: Found, seed: int, eac
     yield "|---|" + "---|" * (len(_BANDS) + 1)
     yield bands.row("multiply-adds", np.array([costs.of(one) for one in bands.networks]))
     judged = measure_judged(found.judged)
-    for measure in [measure_alpha(labor.space, found.scores()), *([] if judged is None else [judged])]:
-        yield bands.row(measure.names[0], np.array([measure.of(one)[0] for one in bands.networks]))
+    images, layout = next(material.training()).images[:_PROXY_IMAGES], proxy_skeleton(small, table.target)
+    measures = [measure_alpha(labor.space, found.scores()), *([] if judged is None else [judged])]
+    for measure in [*measures, *measure_zero_cost(layout, images, seed)]:
+        figures = np.array([measure.of(one) for one in bands.networks])
+        yield from (bands.row(name, column) for name, column in zip(measure.names, figures.T, strict=True))
+    if not steps:
+        return
 
     def trained(name: str, train: Callable[[Genotype], float]) -> str:
         title = f"one-size-{name}-{steps}-{labor.minutes:g}min-seed{seed}"
