@@ -38,6 +38,7 @@ from pipeline.selection.sources import (
 from pipeline.selection.standing import tau_of
 from pipeline.selection.trials import Ledger, TrainingBudget, gather_evidence
 from pipeline.selection.verdict import Exploration, conclude
+from pipeline.space.choices import Choices, genotype_of
 from pipeline.space.costs import Costs, mac_costs
 from pipeline.space.genotype import Genotype
 from pipeline.space.supernet import Supernet
@@ -46,7 +47,8 @@ SHARED = Path(__file__).parents[2] / "shared" / "data"
 SEARCH = "search"  # alpha and the networks that it judged; like the next two with size, without a short training
 PROXIES, BOTH = "proxies", "search and proxies"
 UNSEARCHED = "evidence without search"
-WAYS = ("alpha", "random alpha", SEARCH, PROXIES, BOTH, UNSEARCHED, "evidence")
+TRUTH = "truth"  # the accuracies themselves: what is lost then is lost to predicted latencies and the margin
+WAYS = ("alpha", "random alpha", SEARCH, PROXIES, BOTH, UNSEARCHED, "evidence", TRUTH)
 POOL = 96
 
 
@@ -158,7 +160,13 @@ class Contest:
             generator = np.random.default_rng(seed)
             random = {kind: generator.normal(size=score.shape) for kind, score in found.scores().items()}
             return self._by_sums(title, random)
+        if title == TRUTH:
+            evolution = Evolution(self.table.space, self._reached, self.options.evaluations, seed)
+            return Way(title, found.scores(), evolution, self.table.accuracy)
         return self._weigh_evidence(title, seed, None if title in (PROXIES, UNSEARCHED) else found)
+
+    def _reached(self, choices: Choices) -> float:
+        return float(self.table.accuracy[self._places[name_of(genotype_of(self.table.space, choices))]])
 
     def _by_sums(self, title: str, scores: Scores) -> Way:
         costs = Costs(0.0, scores)

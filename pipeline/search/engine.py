@@ -123,7 +123,10 @@ class Search:
 
     @property
     def steps_per_operation(self) -> int:
-        """Weight steps that an operation of an edge takes part in; all where it mixes, or weights are shared."""
+        """Weight steps whose network has an operation on its edge; all where it mixes, or weights are shared.
+
+        Where a cell keeps some of its edges only (DARTS: 8 of 14), steps that leave the edge out are counted, too.
+        """
         shared = self.config.paths == "mixture" or all(kind.nested for kind in self.state.supernet.space.kinds)
         return self.total_steps // (1 if shared else self._fair_size)
 
