@@ -2,7 +2,8 @@
 
 Predictions err: a better network whose predicted latency is near the budget, or even over it, may fit or not. Next is
 measured whatever has the largest expected gain, the probability that it fits times how far its score is ahead of the
-best one known to fit. Every measurement corrects the probabilities of networks that cost about as much.
+best one known to fit. Every measurement corrects the probabilities of networks that cost about as much. Long shots are
+tried when no better network is likely to fit: looking for both at once would find fewer of the likely ones.
 """
 
 import math
@@ -23,7 +24,7 @@ from pipeline.selection.evolution import Evolution
 from pipeline.space.choices import Choices, choices_cost, effective_choices, genotype_of
 
 _STARTS = 8  # highest sums that an evolution begins with
-_LEAST_PROBABILITY = 0.2  # to fit, below which a network is not looked at
+_LIKELY, _LONG_SHOT = 0.2, 0.05  # probabilities to fit, below which a network is not looked at, or never
 _LIKE_COST = 0.3  # distance of ln cost over which prediction errors are alike
 _SHARED_ERROR = 0.1  # standard deviation of what they share: a machine is not always what its table says
 _LEAST_ERROR = 0.02
@@ -106,9 +107,7 @@ class Refinement:
 
     def _try_next(self, measure: Measure, max_noise_floor: float) -> bool:
         """Measure the network with the largest expected gain; False when there is none."""
-        scores = {choices: self._evolution.score(choices) for choices in self._likely()}
-        floor = max(self._evolution.score(one.choices) for one in self._safest(self._tried))
-        chosen = largest_gain(scores, floor, self._fit_probability)
+        chosen = self._most_promising(_LIKELY) or self._most_promising(_LONG_SHOT)
         if chosen is None:
             return False
         candidate = self._chooser.candidate_of(self._target, genotype_of(self._chooser.space, chosen))
@@ -120,28 +119,34 @@ class Refinement:
         self._learn(done)
         return True
 
-    def _likely(self) -> list[Choices]:
+    def _most_promising(self, least: float) -> Choices | None:
+        """The largest expected gain among networks that fit with so much probability at least; None without any."""
+        scores = {choices: self._evolution.score(choices) for choices in self._unmeasured(least)}
+        floor = max(self._evolution.score(one.choices) for one in self._safest(self._tried))
+        return largest_gain(scores, floor, self._fit_probability)
+
+    def _unmeasured(self, least: float) -> list[Choices]:
         """Networks that may keep the budget and were not measured.
 
         A copy of a measured network with another choice that has no effect is no other network.
         """
         space = self._chooser.space
         measured = {effective_choices(space, one.choices) for one in self._tried}
-        return [one for one in self._evolve() if effective_choices(space, one) not in measured]
+        return [one for one in self._evolve(least) if effective_choices(space, one) not in measured]
 
-    def _evolve(self) -> list[Choices]:
+    def _evolve(self, least: float) -> list[Choices]:
         limits = self._target.limits(self._demands, self._certified.factor)
         sums = best_candidates(self._chooser.programme, limits, _STARTS, 1, self._target.latency)
         starts = [self._certified.best.choices, *self._starts, *(solution.choices for solution in sums)]
-        found = self._evolution.evolve(starts, self._may_fit, self._evaluations)
+        found = self._evolution.evolve(starts, lambda choices: self._may_fit(choices, least), self._evaluations)
         self._evaluations = self._evolution.evaluations // _LATER_PART
         return found
 
-    def _may_fit(self, choices: Choices) -> bool:
+    def _may_fit(self, choices: Choices, least: float) -> bool:
         """Within all limits, as far as the budget has a chance to be kept."""
         space = self._chooser.space
         within = all(limit.allows(choices_cost(space, limit.costs, choices)) for limit in self._other_limits)
-        return within and self._fit_probability(choices) >= _LEAST_PROBABILITY
+        return within and self._fit_probability(choices) >= least
 
     def _fit_probability(self, choices: Choices) -> float:
         return self._probability.of(self._share(choices))

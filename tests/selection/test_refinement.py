@@ -88,6 +88,34 @@ def test_a_network_named_as_a_start_is_measured_where_it_is_judged_better() -> N
         assert (outcome.chosen.genotype == named) is bool(starts)
 
 
+def cell_of(operation: str) -> Genotype:
+    genes = [[operation, 0], [operation, 1]] * 4
+    return genotype_from_record({"space": "darts", "normal": genes, "reduce": genes})
+
+
+@pytest.mark.parametrize(("predicted_share", "is_tried"), [(1.02, True), (1.1, True), (1.5, False)])
+def test_a_long_shot_is_tried_when_nothing_likely_is_better(predicted_share: float, is_tried: bool) -> None:
+    """A network that is predicted to miss the budget and keeps it; one that is likely to fit comes before it."""
+    long_shot, likely = cell_of("sep_conv_3x3"), cell_of("skip_connect")
+    judged = {choices_of(DARTS, long_shot): 1.0, choices_of(DARTS, likely): 0.01}
+    demands, chooser = Demands(FakePredictor(SMALL).predict(long_shot).ms / predicted_share, 50), make_chooser()
+    asked: list[Genotype] = []
+
+    def measure(skeleton: Skeleton, genotype: Genotype) -> Measured:
+        asked.append(genotype)
+        predicted_ms = FakePredictor(skeleton).predict(genotype).ms
+        ms = 0.9 * demands.budget_ms if genotype == long_shot else predicted_ms
+        return Measured(ms, ms, ms, 0.0)
+
+    evolution = Evolution(DARTS, lambda choices: judged.get(choices, 0.0), 20, seed=0)
+    rules = Rules(5, max_noise_floor=0.05, evolution=evolution, starts=tuple(judged))
+    outcome = select(chooser, best_seeker(chooser, demands), demands, measure, rules)
+    assert (outcome.chosen.genotype == long_shot) is is_tried
+    assert (long_shot in asked) is is_tried
+    if predicted_share == 1.1:
+        assert asked.index(likely) < asked.index(long_shot)
+
+
 def test_no_more_measurements_than_allowed() -> None:
     device = FakeDevice(lambda ms: ms)
     outcome, _ = choose(1.6, device, tries=1)
