@@ -120,7 +120,13 @@ def _doubt_of_noise(outcome: Outcome) -> str:
 def show_evidence(standings: Sequence[Standing]) -> Table:
     """What each source of judgement was found to tell on this data."""
     table = Table(
-        title="Evidence from short trainings", title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
+        title="Evidence from short trainings",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        caption="Half a weight each is trusted without them: naswot and expressivity, and alpha and supernet of a long "
+        "search that agrees with these. Other weights are earned, all fitted together.",
+        caption_justify="left",
     )
     for heading in ("source", "rank correlation", "95 %", "weight"):
         table.add_column(heading, justify="left" if heading == "source" else "right")

@@ -11,7 +11,7 @@ proxies on networks of one size, beyond chance, or that the short trainings cont
 right, two so different judges agreed, and where they were wrong, they did not. Weights beyond trust are earned on short
 trainings: with y the normal scores of their losses (the best highest), w is the non-negative ridge solution, drawn
 towards t, over the sources that agree with y, all together no more than what is trusted
-(pipeline.selection.earned_weights).
+(pipeline.selection.earned_weights). Where chance may explain how all together rank networks left out, t alone decides.
 
 Trainings that begin with random weights prefer early starters, which are small. So they tell networks of one size
 apart, and no more: what size explains of y and x is taken out before anything is fitted, and a source without trust is
@@ -19,7 +19,9 @@ heard without what size explains of it. What larger networks are worth is a prio
 measured of each of these choices.
 """
 
+import copy
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -61,7 +63,7 @@ class Evidence:
         believed = {**_OF_PROXIES, **(_OF_SEARCH if trusts_search else {})}
         trust = np.array([0.0 if name in self.doubted else believed.get(name, 0.0) for name in self.names])
         self._share_of_size = np.where(trust > 0, 0.0, _slope(self._size_of(known), known))
-        self.weights = earn_weights(self._x, self._y, trust)
+        self._trust, self.weights = trust, earn_weights(self._x, self._y, trust)
 
     def _alone(self, known: Array) -> list[str]:
         """What a search has found that does not agree with the proxies on networks of one size, beyond chance."""
@@ -105,6 +107,14 @@ class Evidence:
         heard = scores - np.outer(self._size_of(scores), self._share_of_size)
         return np.asarray(heard @ self.weights + SIZE_SLOPE * self._log_size(figures))
 
+    def proven(self) -> "Evidence":
+        """This, without what was earned where chance may explain how all together rank networks left out."""
+        if not self._losses or self.together.low > 0:
+            return self
+        trusting = copy.copy(self)
+        trusting.weights = self._trust
+        return trusting
+
     def standings(self) -> list[Standing]:
         """A row per source, and one for predictions of left-out networks by all together; none untrained.
 
@@ -113,7 +123,11 @@ class Evidence:
         if not self._losses:
             return []
         columns = zip(self.names, self._x.T, self.weights, strict=True)
-        rows = [standing_of(name, x, self._y, float(weight)) for name, x, weight in columns]
+        return [*(standing_of(name, x, self._y, float(weight)) for name, x, weight in columns), self.together]
+
+    @cached_property
+    def together(self) -> Standing:
+        """How predictions of left-out networks by all together agree with what those reached."""
 
         def predict_rest(train: Sequence[int], test: Sequence[int]) -> Array:
             losses = [self._losses[row] for row in train]
@@ -121,8 +135,8 @@ class Evidence:
             return fitted.predict(self._figures[test])
 
         size = self._size_of(self._scores(self._figures))
-        together = _within(size, left_out(predict_rest, len(self._losses)))
-        return [*rows, standing_of(TOGETHER, together, self._y, None)]
+        predicted = _within(size, left_out(predict_rest, len(self._losses)))
+        return standing_of(TOGETHER, predicted, self._y, None)
 
     def _scores(self, figures: Array) -> Array:
         rows = [[place_score(*pair) for pair in zip(self._reference.T, row, strict=True)] for row in figures]

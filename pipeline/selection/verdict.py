@@ -35,12 +35,13 @@ def describe_doubt(together: Standing) -> str:
     if together.low > 0:
         return ""
     found = f"rank networks left out with τ {together.tau:+.2f} (95 % {together.low:+.2f} … {together.high:+.2f})"
-    return f"all sources together {found}, which chance may explain: what is trusted without them decides"
+    return f"all sources together {found}, which chance may explain: none earns a weight, and what is trusted decides"
 
 
 def conclude(evidence: Evidence, sources: Sources, pool: Pool, exploration: Exploration) -> Verdict:
     """The verdict; where chance may explain what the short trainings say, a sentence says so."""
-    standings = evidence.standings()
+    proven = evidence.proven()
+    standings = proven.standings()
     if evidence.doubted:
         say(
             f"what the search found ({', '.join(evidence.doubted)}) does not agree with zero-cost proxies, or with "
@@ -49,14 +50,14 @@ def conclude(evidence: Evidence, sources: Sources, pool: Pool, exploration: Expl
     doubt = describe_doubt(standings[-1]) if standings else ""
     if doubt:
         say(doubt)
-    heard = sources.without(evidence.idle)
+    heard = sources.without(proven.idle)
 
     def score(choices: Choices) -> float:
-        return float(evidence.predict(heard.look([genotype_of(pool.space, choices)]))[0])
+        return float(proven.predict(heard.look([genotype_of(pool.space, choices)]))[0])
 
     evaluations, seed, watched = exploration
     return Verdict(
-        additive_scores(pool.space, pool.networks, evidence.predict(heard.look(pool.networks))),
+        additive_scores(pool.space, pool.networks, proven.predict(heard.look(pool.networks))),
         Evolution(pool.space, score, evaluations, seed, watched) if evaluations else None,
         standings,
     )

@@ -46,7 +46,7 @@ def rank(context: Context, path: Path) -> dict[str, Any]:
         sources = make_sources(context, found)
         digest = hashlib.sha256(json.dumps([one.genotype.record() for one in lines]).encode()).hexdigest()[:12]
         ledger = context.run.root / "rank" / f"{digest}.jsonl"
-        evidence = judge(context, pool, sources, ledger, None if found is None else found.start)
+        evidence = judge(context, pool, sources, ledger, None if found is None else found.start).proven()
     standings = evidence.standings()
     if standings:
         show(show_evidence(standings))

@@ -57,6 +57,20 @@ def test_a_short_search_earns_its_weight_like_all_else() -> None:
     assert Evidence(("synflow", "alpha"), figures, losses, figures).weights[1] >= 0.5, "a long one has it"
 
 
+def test_what_was_earned_counts_only_where_chance_does_not_explain_all_together() -> None:
+    """The trusted one is the wrong way round here, so all together tell nothing, and one that does is not heard."""
+    rng = np.random.default_rng(4)
+    figures, noise = rng.normal(size=(16, 2)), rng.normal(scale=0.2, size=16)
+    quality = figures[:, 1] - 0.8 * figures[:, 0]
+    evidence = Evidence(("naswot", "synflow"), figures, (noise - quality).tolist(), figures)
+    assert evidence.weights[1] > 0.3 and evidence.together.low <= 0
+    proven = evidence.proven()
+    assert proven.weights.tolist() == [0.5, 0.0] and proven.idle == ["synflow"]
+    assert [row.weight for row in proven.standings()] == [0.5, 0.0, None]
+    told = Evidence(("naswot", "synflow"), figures, (noise - figures.sum(1)).tolist(), figures)
+    assert told.together.low > 0 and told.proven() is told and told.weights[1] > 0.3
+
+
 def test_a_good_source_predicts_networks_that_were_not_trained() -> None:
     rng = np.random.default_rng(6)
     quality = rng.normal(size=200)

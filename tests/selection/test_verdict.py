@@ -37,4 +37,4 @@ def test_networks_are_scored_by_all_that_predicts_them(trusts_search: bool) -> N
     verdict = conclude(evidence, sources, pool, Exploration(4, 0))
     assert verdict.evolution is not None
     found = [verdict.evolution.score(choices_of(DARTS, one)) for one in pool.networks]
-    assert found == pytest.approx(evidence.predict(looks).tolist())
+    assert found == pytest.approx(evidence.proven().predict(looks).tolist())
