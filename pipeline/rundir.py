@@ -48,6 +48,7 @@ class RunDir:
     root = _Place("runs/{name}")
     identity_file = _Place("runs/{name}/identity")
     config = _Place("runs/{name}/config.toml")
+    working_config = _Place("runs/{name}/working.toml")  # of a stage under way; config.toml has it once that is done
     flags = _Place("runs/{name}/flags.json")  # given on the command line; later commands of the same run keep to them
     log = _Place("runs/{name}/log.txt")
     environment = _Place("runs/{name}/environment.json")
@@ -110,6 +111,10 @@ class RunDir:
 
     def history(self, stage: str) -> Path:
         return self.folder(stage) / "history.jsonl"
+
+    def latest_config(self) -> Path:
+        """That of the stage that is under way, or of the last one that was done."""
+        return self.working_config if self.working_config.is_file() else self.config
 
     def latest_history(self, stage: str) -> Path:
         """That of the work that is done, or of the first that is under way."""

@@ -118,7 +118,7 @@ class _Reader:
         return found
 
     def config(self, fallback: Path) -> Config | None:
-        for path in (self.run.config, fallback):
+        for path in (self.run.latest_config(), fallback):
             if path.exists():
                 try:
                     return read_config(path)

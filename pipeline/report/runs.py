@@ -87,7 +87,7 @@ def _other_budgets(run: RunDir, own_ms: float, read: Callable[[type[Any], Path],
 def _settings(run: RunDir) -> dict[str, Any]:
     """What the run was asked, as far as it was recorded; by flags of its last command too, which may be under way."""
     try:
-        target = read_config(run.config, read_json(run.flags) if run.flags.is_file() else {}).target
+        target = read_config(run.latest_config(), read_json(run.flags) if run.flags.is_file() else {}).target
     except UserError:
         return {"space": None, "budget_ms": None}
     return {"space": target.space, "budget_ms": target.budget_ms}

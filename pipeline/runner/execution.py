@@ -16,7 +16,6 @@ from pipeline.artifacts.latency_table import LatencyTable
 from pipeline.artifacts.stage_record import StageRecord
 from pipeline.artifacts.trained import Trained
 from pipeline.config import Config
-from pipeline.config_file import render_config
 from pipeline.console import is_follower, launched_processes, say
 from pipeline.errors import Interrupted, UserError
 from pipeline.resumable.checkpoint import OtherConfigurationError, hash_state
@@ -25,7 +24,7 @@ from pipeline.runner.artifacts import check_inputs, describe_lack, hash_of, hash
 from pipeline.runner.environment import describe_environment
 from pipeline.runner.explaining import explained
 from pipeline.runner.log import logged
-from pipeline.runner.opening import flags_of_first_attempt, remember_flags
+from pipeline.runner.opening import flags_of_first_attempt, remember_flags, render_settings, settings_under_way
 from pipeline.runner.redoing import Sessions, confirm_redo, drop_finished_state, replaced_export, set_aside
 from pipeline.stages import STAGES, TRANSFER, Stage, stage_named, stages_of
 from pipeline.stages.context import Context
@@ -148,6 +147,7 @@ def _bring_all_up_to_date(
         ran = _bring_up_to_date(context, stage, stages[place:] if ask else [], force, with_images)
         ask = ask and not ran
     remember_flags(context)
+    context.run.working_config.unlink(missing_ok=True)  # of work that was given up, by settings that were undone
 
 
 def _bring_up_to_date(
@@ -191,7 +191,7 @@ def _run_locked(context: Context, stage: Stage, work: Work, force: bool = False,
     if replaced:
         say(f"this replaces {replaced}")
     checkpoints = context.run.checkpoints(stage.name)
-    with logged(context.run), set_aside(checkpoints, force):
+    with logged(context.run), set_aside(checkpoints, force), settings_under_way(context, checkpoints):
         sessions = Sessions(checkpoints)
         try:
             work(context)
@@ -227,8 +227,7 @@ def _interrupted_otherwise(context: Context, stage: Stage, before: Mapping[str, 
 def _record(context: Context, stage: Stage, inputs: dict[str, str], seconds: float, with_images: bool) -> None:
     """What the run was, and what the stage read and left; each of several budgets has a record of its own."""
     outputs = hash_outputs(context, stage)  # which refuses what is missing, before anything is written
-    heading = f"The resolved configuration of the run {context.run.name}."
-    write_text(context.run.config, render_config(context.config, heading))
+    write_text(context.run.config, render_settings(context))
     write_json(context.run.environment, describe_environment(context))
     if with_images:
         write_json(context.run.splits, context.data.split_record())

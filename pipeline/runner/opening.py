@@ -8,14 +8,14 @@ from typing import Any
 
 from pipeline.artifacts.certificate import Certificate
 from pipeline.config import Config
-from pipeline.config_file import Overrides, read_config
+from pipeline.config_file import Overrides, read_config, render_config
 from pipeline.console import say
 from pipeline.errors import Interrupted, UserError
 from pipeline.rundir import RunDir, budget_folders, budget_name, refuse_misspelt
 from pipeline.space.spaces import space_named
 from pipeline.stages import Stage
 from pipeline.stages.context import Context
-from pipeline.whole_files import read_json, write_json, writing
+from pipeline.whole_files import read_json, write_json, write_text, writing
 
 
 def open_run(config_path: Path, name: str, flags: Overrides, budget_ms: float | None = None) -> Context:
@@ -104,6 +104,29 @@ def flags_of_first_attempt(context: Context) -> Iterator[None]:
         _restore(path, before)
         raise
     _restore(path, before)
+
+
+@contextmanager
+def settings_under_way(context: Context, checkpoints: Path) -> Iterator[None]:
+    """Keep the settings of a stage from here on, for whoever looks at the run.
+
+    A stage that is refused, or interrupted before it has saved anything, leaves those of before.
+    """
+    path = context.run.working_config
+    before = path.read_bytes() if path.is_file() else None
+    write_text(path, render_settings(context))
+    try:
+        yield
+    except BaseException as error:
+        if not (isinstance(error, Interrupted) and any(checkpoints.rglob("*.*"))):
+            _restore(path, before)
+        raise
+    path.unlink(missing_ok=True)
+
+
+def render_settings(context: Context) -> str:
+    """All settings of a run, as a file that makes it again."""
+    return render_config(context.config, f"The resolved configuration of the run {context.run.name}.")
 
 
 def _restore(path: Path, content: bytes | None) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from pipeline import console
 from pipeline.artifacts.stage_record import StageRecord
+from pipeline.config_file import read_config
 from pipeline.errors import Interrupted, PromiseBroken, UserError
 from pipeline.resumable.checkpoint import OtherConfigurationError
 from pipeline.runner import execution
@@ -38,6 +39,41 @@ def test_force_drops_no_checkpoint_before_there_is_a_new_one(
     assert contents(tmp_path) == before
     run_stage(context(tmp_path), FIRST, force=True)
     assert not run.checkpoints("search").exists()
+
+
+def test_settings_of_work_under_way_are_told_until_it_is_done(
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of before hold while nothing is saved; then those of the interrupted stage, until one is done."""
+    run_stage(context(tmp_path), FIRST)
+    run = context(tmp_path).run
+
+    def told() -> int:
+        return read_config(run.latest_config()).search.epochs
+
+    def attempt(saves: bool, error: BaseException) -> None:
+        def fail(context: Context) -> None:
+            assert told() == context.config.search.epochs, "while it is at work"
+            if saves:
+                write_text(run.checkpoints("search") / "state.pt", "half")
+            raise error
+
+        with monkeypatch.context() as patch:
+            patch.setattr(execution, "_module", lambda _: SimpleNamespace(run=fail))
+            with pytest.raises(type(error)):
+                run_stage(context(tmp_path, epochs=5), FIRST)
+
+    before = told()
+    attempt(False, UserError("no"))
+    attempt(False, Interrupted("early"))
+    assert told() == before != 5
+    attempt(True, Interrupted("late"))
+    assert told() == 5
+    run_stage(context(tmp_path), FIRST)
+    assert told() == before and not run.working_config.exists(), "the change was undone"
+    attempt(True, Interrupted("late"))
+    run_stage(context(tmp_path, epochs=5), FIRST)
+    assert told() == 5 and not run.working_config.exists()
 
 
 def test_a_kill_while_a_checkpoint_is_aside_loses_neither(tmp_path: Path) -> None:

@@ -45,7 +45,8 @@ def make_settings(contents: Contents) -> Element:
 def _differences(contents: Contents, config: Config) -> list[Child]:
     nearest = min(PRESET_NAMES, key=lambda name: len(changes_from(config, preset(name))))
     changes = changes_from(config, preset(nearest))
-    source = sources(contents.place(contents.run.config) if contents.run.config.is_file() else None)
+    kept = contents.run.latest_config()
+    source = sources(contents.place(kept) if kept.is_file() else None)
     if not changes:
         return [tag("p", f"Settings are those of the preset {nearest}.", source)]
     rows: list[list[Child | Cell]] = [[one.name, _show(one.here), _show(one.there)] for one in changes]
@@ -58,8 +59,8 @@ def _show(value: object) -> str:
 
 
 def _reproduce(contents: Contents) -> list[Child]:
-    run = contents.run.name
-    lines = (f"cp runs/{run}/config.toml again.toml", f"pipeline run --config again.toml --run {run}-again")
+    run, kept = contents.run.name, contents.run.latest_config().name
+    lines = (f"cp runs/{run}/{kept} again.toml", f"pipeline run --config again.toml --run {run}-again")
     words = (
         "The same settings, data, versions and machine give the same weights to the bit; latencies are measured "
         "anew, so that another network may be chosen where two are within the noise."
