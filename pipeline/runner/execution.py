@@ -25,7 +25,14 @@ from pipeline.runner.environment import describe_environment
 from pipeline.runner.explaining import explained
 from pipeline.runner.log import logged
 from pipeline.runner.opening import flags_of_first_attempt, remember_flags, render_settings, settings_under_way
-from pipeline.runner.redoing import Sessions, confirm_redo, drop_finished_state, replaced_export, set_aside
+from pipeline.runner.redoing import (
+    Sessions,
+    confirm_redo,
+    drop_finished_state,
+    endangered_training,
+    replaced_export,
+    set_aside,
+)
 from pipeline.stages import STAGES, TRANSFER, Stage, stage_named, stages_of
 from pipeline.stages.context import Context
 from pipeline.stages.teachers import open_teacher
@@ -190,6 +197,9 @@ def _run_locked(context: Context, stage: Stage, work: Work, force: bool = False,
     replaced = replaced_export(context, [stage])
     if replaced:
         say(f"this replaces {replaced}")
+    endangered = endangered_training(context, stage)
+    if endangered:
+        say(endangered)
     checkpoints = context.run.checkpoints(stage.name)
     with logged(context.run), set_aside(checkpoints, force), settings_under_way(context, checkpoints):
         sessions = Sessions(checkpoints)

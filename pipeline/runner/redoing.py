@@ -14,6 +14,7 @@ from pipeline.artifacts.files import DeployedModel
 from pipeline.artifacts.latency_table import LatencyTable
 from pipeline.artifacts.model_card import ModelCard
 from pipeline.artifacts.network import ChosenNetwork
+from pipeline.artifacts.stage_record import StageRecord, trained_another
 from pipeline.console import ask
 from pipeline.errors import UserError
 from pipeline.latency.profiling import sweep_stored
@@ -64,6 +65,21 @@ def replaced_export(context: Context, stages: Sequence[Stage]) -> str:
         return ""
     victim = f"exports/{run.exports.name} ({card.certificate.budget_ms:g} ms, {card.test_accuracy:.2%})"
     return f"{victim} by a network for {coming_ms:g} ms"
+
+
+def endangered_training(context: Context, stage: Stage) -> str:
+    """What another choice would cost, in words: the training of the network that is chosen now, if there is one."""
+    run = context.run
+    if Certificate not in stage.writes or not run.record("retrain").is_file() or trained_another(run):
+        return ""
+    try:
+        took = timedelta(seconds=round(StageRecord.read(run.record("retrain")).seconds))
+    except UserError:
+        return ""
+    return (
+        f"if another network is chosen now, the trained one ({took} of training) no longer belongs to the choice; "
+        "work with another --run to keep both"
+    )
 
 
 def outlived_export(context: Context) -> str:

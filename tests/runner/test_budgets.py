@@ -9,13 +9,14 @@ import pytest
 from pipeline.artifacts.certificate import Certificate
 from pipeline.artifacts.files import DeployedModel
 from pipeline.artifacts.network import ChosenNetwork
+from pipeline.artifacts.stage_record import StageRecord
 from pipeline.errors import UserError
 from pipeline.rundir import RunDir
 from pipeline.runner import execution
 from pipeline.runner.artifacts import check_inputs
 from pipeline.runner.execution import run_all, run_stage
 from pipeline.runner.opening import open_run, take_budget
-from pipeline.runner.redoing import outlived_export, replaced_export
+from pipeline.runner.redoing import endangered_training, outlived_export, replaced_export
 from pipeline.stages import Stage, stage_named
 from pipeline.whole_files import sha256_of, write_text
 from tests.artifacts.made import NETWORK, made_card, made_certificate
@@ -123,3 +124,19 @@ def test_an_export_that_holds_another_network_than_the_choice_is_named(tmp_path:
     wider = replace(made_card().skeleton, channels=8)
     ChosenNetwork(genotype=made_card().genotype, skeleton=wider).write(given.run.genotype)
     assert outlived_export(given).startswith("exports/one still holds the network of an earlier choice (1 ms, 90.00%)")
+
+
+def test_a_choice_made_again_says_first_what_training_it_may_cost(calls: Calls, tmp_path: Path) -> None:
+    """As `discretize --budget-ms 5,40` on a run whose network for 40 ms was trained."""
+    given, chooser = context(tmp_path), stage_named("discretize")
+    choose(tmp_path, 40.0)
+    assert not endangered_training(given, chooser), "nothing is trained"
+    run_all(given)
+    took(tmp_path, "retrain", 640.0)
+    record = StageRecord.read(given.run.record("retrain"))
+    trained = record.model_copy(update={"inputs": {"genotype": sha256_of(given.run.genotype)}})
+    trained.write(given.run.record("retrain"))
+    assert "the trained one (0:10:40 of training)" in endangered_training(given, chooser)
+    assert not endangered_training(given, stage_named("export")), "which chooses nothing"
+    write_text(given.run.genotype, given.run.genotype.read_text() + "\n")
+    assert not endangered_training(given, chooser), "it is not the chosen one as it is"
