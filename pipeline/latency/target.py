@@ -125,7 +125,7 @@ def certain(measured: Measured, percentile: int, max_noise_floor: float) -> Meas
     if noise > max_noise_floor:
         low, high = measured.interval_ms(percentile)
         raise PromiseBroken(
-            f"the machine is too noisy to certify a latency: p{percentile} lies between {low:.3g} and {high:.3g} ms, "
+            f"the machine is too noisy to certify a latency: p{percentile} lies between {low:.4g} and {high:.4g} ms, "
             f"a noise floor of {noise:.1%} at best where [target] max_noise_floor allows {max_noise_floor:.1%}; "
             "stop other work and try again, or raise it (the certificate is then marked provisional)"
         )

@@ -112,7 +112,7 @@ def _doubt_of_noise(outcome: Outcome) -> str:
         return ""
     low, high = timing.interval_ms(percentile)
     return (
-        f"{budget_ms:g} ms is within the noise: p{percentile} lies between {low:.3g} and {high:.3g} ms, and the export "
+        f"{budget_ms:g} ms is within the noise: p{percentile} lies between {low:.4g} and {high:.4g} ms, and the export "
         "may be refused; before it is trained, time it again while the machine is quiet (--force), or ask for less"
     )
 

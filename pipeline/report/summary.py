@@ -19,6 +19,8 @@ def print_summary(run: RunDir) -> None:
         table.add_row(name, value)
     show(table)
     say(P50_MEANS)
+    if card.within_noise:
+        say(f"provisional: `pipeline {run.call('export')} --force` measures again; do so while the machine is quiet")
     say(f"to load it: {loading_line(run.model, card.certificate.device.threads)}")
     say(f"next: python {run.predict_script.relative_to(run.project)} IMAGE_OR_FOLDER")
 
@@ -67,8 +69,8 @@ def _near(record: Certificate | ModelCard) -> str:
     """The mark of a latency that another measurement may well find over the budget."""
     if not record.within_noise or record.latency_interval_ms is None:
         return ""
-    low, high = map(_milliseconds, record.latency_interval_ms)
-    return f"; within the noise of the budget: p{record.percentile} lies between {low} and {high}"
+    low, high = record.latency_interval_ms
+    return f"; within the noise of the budget: p{record.percentile} lies between {low:.4g} and {high:.4g} ms"
 
 
 def _noise(record: Certificate | ModelCard) -> str:

@@ -35,8 +35,8 @@ def test_a_quiet_run_has_figures_and_no_reservations() -> None:
 
 
 def test_a_result_within_the_noise_of_its_budget_is_marked() -> None:
-    near: dict[str, Any] = {"within_noise": True, "measured_interval_ms": (0.281, 0.313)}
-    mark = "; within the noise of the budget: p95 lies between 0.281 ms and 0.313 ms"
+    near: dict[str, Any] = {"within_noise": True, "measured_interval_ms": (0.281, 0.3004)}
+    mark = "; within the noise of the budget: p95 lies between 0.281 and 0.3004 ms"
     certificate = CERTIFICATE.model_copy(update=near)
     rows = summarize(CARD.model_copy(update=near | {"certificate": certificate}))
     assert rows["budget"] == f"0.3 ms at p95{mark}"

@@ -46,7 +46,7 @@ def make_answer(contents: Contents) -> Element:
         "answer",
         "The answer",
         _verdict(latency),
-        tag("p", with_code(_doubts(latency, contents.certificate)), class_="doubt"),
+        tag("p", with_code(_doubts(latency, contents)), class_="doubt"),
         None if contents.metrics is None else tag("p", with_code(_chance(contents.metrics)), class_="verdict bad"),
         figure(gauge, caption, source),
         facts(_facts(contents, latency)),
@@ -78,12 +78,12 @@ def _basis(latency: _Latency) -> str:
     return BEFORE_TRAINING if latency.record.basis == MEASURED and not latency.is_exported else latency.record.basis
 
 
-def _doubts(latency: _Latency, certificate: Certificate | None) -> str:
-    """Every reason to measure again, in one place."""
-    told, doubts = latency.record, []
+def _doubts(latency: _Latency, contents: Contents) -> str:
+    """Every reason to measure again, in one place, and how to."""
+    told, certificate, doubts = latency.record, contents.certificate, list[str]()
     if told.within_noise:
         low, high = latency.interval_ms
-        doubts.append(f"within the noise of the budget: p{told.percentile} lies between {low:.3g} and {high:.3g} ms")
+        doubts.append(f"within the noise of the budget: p{told.percentile} lies between {low:.4g} and {high:.4g} ms")
     if told.basis == PREDICTED:
         doubts.append(f"{PREDICTED}: `export --write-kit` lets it measure")
     if told.noise_floor is not None and told.noise_floor > FIRM_NOISE_FLOOR:
@@ -92,7 +92,10 @@ def _doubts(latency: _Latency, certificate: Certificate | None) -> str:
         doubts.append("the latency table misses its validity gate")
     if certificate is not None and certificate.table_differences:
         doubts.append(f"the latency table is of another machine ({'; '.join(certificate.table_differences)})")
-    return f"Provisional: {'; '.join(doubts)}." if doubts else ""
+    if not doubts:
+        return ""
+    again = f" `pipeline {contents.run.call('export')} --force` measures again." if latency.is_exported else ""
+    return f"Provisional: {'; '.join(doubts)}.{again}"
 
 
 def _chance(metrics: Metrics) -> str:
@@ -108,7 +111,7 @@ def _facts(contents: Contents, latency: _Latency) -> list[Fact]:
         Fact(
             f"latency, p{told.percentile}",
             f"{latency.ms:.3g} ms",
-            f"{_basis(latency)}; 95 % between {low:.3g} and {high:.3g} ms{_noise(told)}",
+            f"{_basis(latency)}; 95 % between {low:.4g} and {high:.4g} ms{_noise(told)}",
         )
     )
     percentiles = " / ".join(f"{told.latency_ms.at(q):.3g}" for q in (50, 95, 99))
