@@ -11,12 +11,15 @@ from pipeline.console import progress_bar, say, show
 from pipeline.latency.campaign import Campaign
 from pipeline.latency.campaign_kit import campaign_kit, read_campaign_kit
 from pipeline.latency.measure import Device, Effort
+from pipeline.latency.predictor import Predictor
 from pipeline.latency.profiling import Profile, profile_device, store_table
 from pipeline.latency.validity import describe_validation
 from pipeline.memory import require_memory
 from pipeline.report.pictures.latency import draw_costs, draw_predictions, save_picture
+from pipeline.space.extremes import cheapest_genotype, costliest_genotype
 from pipeline.space.footprint import probe_bytes
 from pipeline.space.skeleton import Skeleton
+from pipeline.space.spaces import space_named
 from pipeline.stages.context import Context
 from pipeline.stages.kits import write_with_bar
 from pipeline.stages.tables import open_target, skeletons_of
@@ -110,9 +113,21 @@ def _report(profile: Profile, skeletons: tuple[Skeleton, ...], allowed: float) -
                 say(f"{_size(skeleton)} {precision}: the table is {describe_validation(entry.validation)}")
         say(f"{precision}: noise floor {column.noise_floor:.1%}{_warn(column.noise_floor, allowed)}")
     show(_slowest_sites(profile.table))
+    for skeleton in skeletons:
+        say(describe_range(profile.table, skeleton))
     if not profile.replaced:
         say(f"the new figures miss the validity gate; {profile.path}, which passed it, was kept")
     say(f"latency table: {profile.path}")
+
+
+def describe_range(table: LatencyTable, skeleton: Skeleton) -> str:
+    """What the fastest and the slowest network of a size are predicted to take: a budget belongs between them."""
+    costs, space = Predictor(table, skeleton).costs(), space_named(skeleton.space)
+    fastest_ms, slowest_ms = (costs.of(find(space, costs)) for find in (cheapest_genotype, costliest_genotype))
+    return (
+        f"networks of {skeleton.cells} cells × {skeleton.channels} channels take {fastest_ms:.3g} to {slowest_ms:.3g} "
+        "ms (predicted p50): a budget between these leaves something to search for"
+    )
 
 
 def _shown(path: Path) -> Path:

@@ -1,10 +1,12 @@
 """The profile stage on a fake device: its files, sizes of the grid, and that a killed one goes on."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks.nasbench201_tables import SPACE, all_cells
 from pipeline.artifacts.latency_table import LatencyTable
 from pipeline.config_file import make_config
 from pipeline.errors import UserError
@@ -13,6 +15,7 @@ from pipeline.latency.table import table_name
 from pipeline.latency.target import TargetMachine
 from pipeline.rundir import RunDir
 from pipeline.runner.execution import changes_since, run_stage
+from pipeline.space.choices import choices_of, hears_input
 from pipeline.stages import profile as stage
 from pipeline.stages import stage_named
 from pipeline.stages.context import Context
@@ -44,6 +47,10 @@ def test_a_table_and_its_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[
     shown = capsys.readouterr()
     assert shown.out == ""
     assert "valid: on 3 other networks" in shown.err and "slowest sites" in shown.err
+    times = [predictor.costs().of(one) for one in all_cells() if hears_input(SPACE, choices_of(SPACE, one))]
+    said = re.search(r"1 cells × 4 channels take (\S+) to (\S+) ms \(predicted p50\)", " ".join(shown.err.split()))
+    assert said is not None
+    assert [float(one) for one in said.groups()] == pytest.approx([min(times), max(times)], rel=0.006)
 
 
 def test_no_image_is_needed_where_the_classes_are_stated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
