@@ -1,5 +1,6 @@
 """Predictions from a latency table: r, its interval, and r as costs that are linear in the choices."""
 
+import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -15,6 +16,8 @@ from pipeline.space.genotype import Genotype
 from pipeline.space.plan import all_sites
 from pipeline.space.sites import Site
 from pipeline.space.skeleton import Skeleton
+
+_HALF_WIDTHS = 1.96 / math.sqrt(2 / math.pi)  # of 95 %, in mean absolute errors, if these are normal
 
 
 class Prediction(NamedTuple):
@@ -66,12 +69,18 @@ class Predictor:
         """r of a network as the runtime executes it."""
         return self.predict_sites(executed_sites(self.skeleton, genotype, self.calibration.merged))
 
+    @property
+    def _half_width(self) -> float:
+        """What the fit promises, or what the networks outside it show if that is more: machines change meanwhile."""
+        promised, shown = self.calibration.interval, self.validation
+        return promised if shown is None else max(promised, min(_HALF_WIDTHS * shown.mape, 1.0))
+
     def predict_sites(self, sites: Iterable[Site]) -> Prediction:
         """r of any network of these sites."""
         sites = list(sites)
         self._check_sites(sites)
         ms = self.calibration.b_ms + sum(self.price_ms(site) for site in sites)
-        return Prediction(ms, ms * (1.0 - self.calibration.interval), ms * (1.0 + self.calibration.interval))
+        return Prediction(ms, ms * (1.0 - self._half_width), ms * (1.0 + self._half_width))
 
     def costs(self) -> Costs:
         """r as fixed + Σ of the chosen operations, b included in the fixed part.

@@ -136,6 +136,19 @@ def test_the_interval_surrounds_the_prediction() -> None:
     assert predicted.high_ms == pytest.approx(predicted.ms * (1 + half))
 
 
+@pytest.mark.parametrize(("mean_error", "half_width"), [(0.08, 0.08 * 2.4565), (0.001, None), (0.9, 1.0)])
+def test_networks_outside_the_fit_may_widen_the_interval(mean_error: float, half_width: float | None) -> None:
+    """1.96 standard deviations of normal errors are 2.4565 of their mean sizes; nothing takes less than no time."""
+    table = made_table(noise=0.02)
+    (entry,) = table.column("fp32").skeletons
+    validation = entry.validation.model_copy(update={"mape": mean_error}) if entry.validation else None
+    predictor = Predictor(with_entry(table, entry.model_copy(update={"validation": validation})), SKELETON)
+    predicted = predictor.predict(random_genotype("darts", np.random.default_rng(0)))
+    expected = predictor.calibration.interval if half_width is None else half_width
+    assert predicted.high_ms == pytest.approx(predicted.ms * (1 + expected), rel=1e-4)
+    assert predicted.low_ms == pytest.approx(predicted.ms * (1 - expected), rel=1e-4, abs=1e-12)
+
+
 def test_a_percentile_divides_the_budget_by_its_ratio() -> None:
     predictor = Predictor(made_table(), SKELETON)
     assert predictor.limit_ms(12.0, 50) == 12.0
