@@ -40,7 +40,7 @@ Augment = Literal["none", "shift", "crop-flip", "crop-flip-cutout", "imagenet", 
 class DataConfig(Section):
     """What is learned: images and their labels."""
 
-    essential = ("format", "path", "resolution", "colour", "augment")
+    essential = ("format", "path", "resolution", "augment")
     format: Literal["digits", "npz", "folder", "idx", "cifar10", "cifar100"] = "digits"
     """digits (built in), npz (x_train, y_train, x_test, y_test), folder (a sub-folder per class, below
     train and test if there are such), idx (MNIST files), cifar10 or cifar100 (python batches)."""
@@ -248,7 +248,6 @@ class RetrainConfig(Section):
 class ExportConfig(Section):
     """The deployed file."""
 
-    essential = ("int8",)
     format: Literal["onnx"] = "onnx"
     """onnx is the only format there is."""
     tolerance: Positive = 1e-4

@@ -27,7 +27,7 @@ Method = Literal["idarts", "darts", "first-order", "t1t2", "cg", "reverse", "tru
 class SearchConfig(Section):
     """The constrained search: T weight steps, then one architecture step along the hypergradient."""
 
-    essential = ("epochs",)
+    essential = ("epochs", "batch_size", "channels")
     method: Method = "idarts"
     """How the architecture gradient is computed: idarts, darts, first-order, t1t2, cg, reverse, truncated or bvfim."""
     cells: Cells = 6
