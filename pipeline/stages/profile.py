@@ -122,8 +122,9 @@ def _report(profile: Profile, skeletons: tuple[Skeleton, ...], allowed: float) -
 
 def describe_range(table: LatencyTable, skeleton: Skeleton) -> str:
     """What the fastest and the slowest network of a size are predicted to take: a budget belongs between them."""
-    costs, space = Predictor(table, skeleton).costs(), space_named(skeleton.space)
-    fastest_ms, slowest_ms = (costs.of(find(space, costs)) for find in (cheapest_genotype, costliest_genotype))
+    predictor, space = Predictor(table, skeleton), space_named(skeleton.space)
+    costs, least = predictor.costs(), predictor.least_costs()
+    fastest_ms, slowest_ms = least.of(cheapest_genotype(space, least)), costs.of(costliest_genotype(space, costs))
     return (
         f"networks of {skeleton.cells} cells × {skeleton.channels} channels take {fastest_ms:.3g} to {slowest_ms:.3g} "
         "ms (predicted p50): a budget between these leaves something to search for"
