@@ -28,6 +28,8 @@ from pipeline.space.supernet import Supernet
 from pipeline.training.stream import Stream
 
 _GAP_IMAGES, _GAP_NETWORKS = 512, 4
+MOST_LOOKS = 25
+"""Of the guards in a search: on few images an epoch takes no longer than one of them."""
 _TRAINED, _JUDGED = 0, 1  # groups of networks for weight steps, and for architecture steps
 
 
@@ -156,6 +158,25 @@ class Search:
     def at_epoch_end(self) -> bool:
         return self.state.step % self.train.per_epoch == 0
 
+    @property
+    def at_look(self) -> bool:
+        """At the end of an epoch that the guards look at: of each, or of so few that looks take little time."""
+        return self.at_epoch_end and (self.epoch % self._epochs_of_a_look == 0 or self.finished)
+
+    @property
+    def _epochs_of_a_look(self) -> int:
+        return -(-self.config.epochs // MOST_LOOKS)
+
+    @property
+    def looked_batches(self) -> int:
+        """Batches that all looks run through a network, each through those that stand for the mixture and one more."""
+        looks = -(-self.config.epochs // self._epochs_of_a_look)
+        return looks * self._batches_of_a_look * (1 + max(1, min(_GAP_NETWORKS, self.group_size)))
+
+    @property
+    def _batches_of_a_look(self) -> int:
+        return min(self.validation.per_epoch, max(1, _GAP_IMAGES // self.config.batch_size))
+
     def advance(self) -> StepReport | None:
         """One weight step; after a whole group of networks, another is judged; after every T-th, one architecture step.
 
@@ -282,8 +303,7 @@ class Search:
         architecture = report_architecture(self.constraint, state.alphas, state.unpenalized)
         detached = self._detached()
         weights = edge_weights(detached, self.constraint.prices, self.constraint.scale)
-        batches = min(self.validation.per_epoch, max(1, _GAP_IMAGES // self.config.batch_size))
-        images = (self.losses.prepare(self.validation.fixed_batch(index)) for index in range(batches))
+        images = (self.losses.prepare(self.validation.fixed_batch(index)) for index in range(self._batches_of_a_look))
         networks = self._judged(0)[:_GAP_NETWORKS]
         gap = measure_gap(state.supernet, weights, architecture.genotype, images, networks)
         objective = self.constraint.log_objective(gap.soft_loss, detached, self.config.penalty)

@@ -18,7 +18,7 @@ from pipeline.search.architecture import SearchDiverged
 from pipeline.search.engine import Search, StepReport
 
 # A collapse may pass; the third epoch in a row ends the search.
-_COLLAPSED_EPOCHS = 3
+_COLLAPSED_LOOKS = 3
 
 
 @dataclass(frozen=True)
@@ -111,10 +111,10 @@ class _Driver:
                 self.history.append(search.state.step, **report.record())
                 self._show(task, report)
             self.bar.update(task, completed=search.state.step)
-            if search.at_epoch_end:
+            if search.at_look:
                 self.history.append(search.state.step, **search.end_epoch().record())
-                if search.state.collapsed_epochs >= _COLLAPSED_EPOCHS:
-                    return f"the architecture has collapsed for {_COLLAPSED_EPOCHS} epochs"
+                if search.state.collapsed_epochs >= _COLLAPSED_LOOKS:
+                    return f"the architecture had collapsed at {_COLLAPSED_LOOKS} looks in a row"
             agreed = self._agree(interruption.requested)
             if agreed.stop:
                 interruption.hold()

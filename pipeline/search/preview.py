@@ -56,6 +56,7 @@ class Preview:
     steps: int
     steps_per_operation: int
     architecture_steps: int
+    looked_batches: int
     inner_steps: int
     batch_size: int
     graphs: float
@@ -65,8 +66,9 @@ class Preview:
     timed: tuple[Timed, ...]
 
     def total_s(self, timed: Timed) -> float:
-        """All steps, if they were as these."""
-        return self.steps * timed.weight_s + self.architecture_steps * timed.architecture_s
+        """All steps, and what the guards run forward, if they were as these."""
+        steps = self.steps + _FORWARD * self.looked_batches
+        return steps * timed.weight_s + self.architecture_steps * timed.architecture_s
 
     @property
     def per_image_s(self) -> float:
@@ -80,7 +82,7 @@ class Preview:
 
     @property
     def eta_s(self) -> float:
-        """Seconds of all steps; the guards at the end of each epoch come on top."""
+        """Seconds of all steps and looks."""
         last = self.timed[-1]
         return self.total_s(last) + self.per_image_s * (self.batch_size - last.batch)
 
@@ -181,6 +183,7 @@ def preview_search(
         steps=whole.total_steps,
         steps_per_operation=whole.steps_per_operation,
         architecture_steps=whole.architecture_steps,
+        looked_batches=whole.looked_batches,
         inner_steps=whole.inner_steps,
         batch_size=batch_size,
         graphs=whole.implicit_networks / min(whole.implicit_networks, _TIMED_NETWORKS),

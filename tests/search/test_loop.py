@@ -11,6 +11,7 @@ import torch
 from pipeline.errors import UserError
 from pipeline.resumable.history import read_history
 from pipeline.search.architecture import SearchDiverged
+from pipeline.search.guards import Gap
 from pipeline.search.loop import run_search
 from tests.search.problem import files, make_search
 
@@ -44,6 +45,22 @@ def test_run_search_writes_a_history_and_resumes(tmp_path: Path) -> None:
         "entropy",
         "expected_MACs",
     } <= {key for e in entries for key in e}
+
+
+def test_guards_look_at_so_many_epochs_only_and_at_the_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On few images an epoch takes no longer than a look: searches of a thousand epochs took twice their steps."""
+    monkeypatch.setattr("pipeline.search.engine.MOST_LOOKS", 3)
+    search, looked, gap = make_search(tmp_path, epochs=8), list[int](), Gap(1.0, 0.5, 0.5)
+
+    def look(*given: Any) -> Gap:
+        looked.append(len(list(given[3])))
+        return gap
+
+    monkeypatch.setattr("pipeline.search.engine.measure_gap", look)
+    run_search(search, files(tmp_path), "hash", 1e9)
+    assert [e["epoch"] for e in read_history(tmp_path / "history.jsonl") if "discretization_gap" in e] == [2, 5, 7]
+    networks = 1 + max(1, min(4, search.group_size))
+    assert len(looked) == 3 and search.looked_batches == sum(looked) * networks
 
 
 def test_a_signal_before_the_first_step_ends_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

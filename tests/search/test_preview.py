@@ -17,13 +17,14 @@ from pipeline.space.skeleton import Skeleton
 from tests.search.problem import make_search
 
 MEGABYTE = 1_000_000
-STEPS, ARCHITECTURE_STEPS, T = 1000, 40, 16
+STEPS, ARCHITECTURE_STEPS, T, LOOKED = 1000, 40, 16, 300
 SKELETON = Skeleton("darts", 5, 8, 32, 3, stem="cifar")
 
 
 class Machine:
     """A weight step takes `step_s` + `image_s` per image, an architecture step a third of that for each network that it
-    judges, four groups of six, and twice that for each of the four of the implicit part.
+    judges, four groups of six, and twice that for each of the four of the implicit part; a batch that guards look at a
+    third.
 
     All steps before the first report take half as long again; a network of the implicit part takes `image_bytes` per
     image.
@@ -58,7 +59,7 @@ class Machine:
         search = SimpleNamespace(
             advance=advance, state=state, train=images, validation=images, total_steps=STEPS, inner_steps=T,
             architecture_steps=ARCHITECTURE_STEPS, warmup_epochs=3, steps_per_operation=STEPS // 7,
-            group_size=6, judged_groups=4, implicit_networks=asked["implicit_networks"],
+            looked_batches=LOOKED, group_size=6, judged_groups=4, implicit_networks=asked["implicit_networks"],
         )  # fmt: skip
         return search
 
@@ -67,7 +68,7 @@ class Machine:
         return preview_search(self.make, batch_size, meters)
 
     def whole_s(self, batch: int) -> float:
-        return (self.step_s + self.image_s * batch) * (STEPS + 16 * ARCHITECTURE_STEPS)
+        return (self.step_s + self.image_s * batch) * (STEPS + 16 * ARCHITECTURE_STEPS + LOOKED / 3)
 
 
 def test_a_slow_search_is_scaled_from_small_steps() -> None:
@@ -109,11 +110,11 @@ def test_settings_that_would_shrink_it_come_with_their_times() -> None:
     machine = Machine(step_s=0.02, image_s=0.02)
     found = machine.preview()
     (line,) = [line for line in found.lines(preset("folder").search, SKELETON) if line.startswith("shorter: ")]
-    assert found.eta_s == pytest.approx(2132)
-    assert "[search] epochs = 12 takes about 0:17:03" in line
-    assert "[search] batch_size = 16 with epochs = 12, as many steps, about 0:18:02" in line
-    assert "[search] resolution = 16 about 0:09:18" in line, "a quarter of 2099 s, and 33 s that images do not cause"
-    assert "[search] channels = 4 about 0:18:02" in line
+    assert found.eta_s == pytest.approx(2262)
+    assert "[search] epochs = 12 takes about 0:18:06" in line
+    assert "[search] batch_size = 16 with epochs = 12, as many steps, about 0:19:08" in line
+    assert "[search] resolution = 16 about 0:09:52" in line, "a quarter of 2227 s, and 35 s that images do not cause"
+    assert "[search] channels = 4 about 0:19:08" in line
 
 
 @pytest.mark.parametrize(("steps", "is_said"), [(4000, False), (3999, True)])
@@ -169,7 +170,7 @@ def test_another_program_that_takes_the_machine_for_a_moment_makes_no_hours_of_i
 def test_steps_that_grow_faster_than_their_images_are_scaled_in_proportion() -> None:
     timed = tuple(Timed(batch, weight_s, 0.0, 0) for batch, weight_s in ((2, 0.1), (8, 2.0)))
     found = replace(Machine(step_s=0.02, image_s=0.02).preview(), timed=timed)
-    assert found.eta_s == pytest.approx(STEPS * 2.0 * 64 / 8), "a step of no images takes no less than nothing"
+    assert found.eta_s == pytest.approx((STEPS + LOOKED / 3) * 2.0 * 64 / 8), "no images take no less than nothing"
 
 
 def test_size_of_a_search(tmp_path: Path) -> None:

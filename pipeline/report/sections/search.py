@@ -54,7 +54,7 @@ def make_search(contents: Contents) -> Element | None:
             ),
             figure(
                 draw_operation_shares(entries),
-                "Operations of the network that would be selected at the end of each epoch.",
+                "Operations of the network that would be selected, at ends of epochs.",
                 source,
             ),
             figure(
