@@ -124,8 +124,8 @@ def show_evidence(standings: Sequence[Standing]) -> Table:
         title_justify="left",
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
-        caption="Half a weight each is trusted without them: naswot and expressivity, and alpha and supernet of a long "
-        "search that agrees with these. Other weights are earned, all fitted together.",
+        caption="Trusted without them, with half a weight each, are alpha and supernet of a long search that agrees "
+        "with naswot and expressivity, or else these two. Other weights are earned, all fitted together.",
         caption_justify="left",
     )
     for heading in ("source", "rank correlation", "95 %", "weight"):

@@ -4,11 +4,12 @@ With x_s the normal scores of source s among the networks considered, a network 
 
     Σ_s w_s · x_s + slope · ln(multiply-adds),     w_s ≥ t_s.
 
-t_s is trust that needs no short training. Two zero-cost proxies have it, which tell networks of one size apart wherever
-accuracies are known; so has a search that was long enough, as it has judged networks thousands of times on the user's
-images. A short search is worse than none and has no trust. Nor has a finding of a search that does not agree with the
-proxies on networks of one size, beyond chance, or that the short trainings contradict there: where searches were
-right, two so different judges agreed, and where they were wrong, they did not. Weights beyond trust are earned on short
+t_s is trust that needs no short training. A search that was long enough has it, as it has judged networks thousands of
+times on the user's images. A short search is worse than none and has no trust. Nor has a finding of a search that does
+not agree with two zero-cost proxies on networks of one size, beyond chance, or that the short trainings contradict
+there: where searches were right, two so different judges agreed, and where they were wrong, they did not. The two
+proxies tell networks of one size apart wherever accuracies are known, and are trusted unless all that the search has
+found is: beside that they make choices worse. Weights beyond trust are earned on short
 trainings: with y the normal scores of their losses (the best highest), w is the non-negative ridge solution, drawn
 towards t, over the sources that agree with y, all together no more than what is trusted
 (pipeline.selection.earned_weights). Where chance may explain how all together rank networks left out, t alone decides.
@@ -43,7 +44,7 @@ class Evidence:
     """Figures of trained networks, a row each, and what they ended with; `reference` has those of all considered.
 
     `trusts_search` says whether a search was long enough to be believed without them; `doubted` are those of its
-    findings that lose this trust.
+    findings that lose this trust, to the proxies.
     """
 
     def __init__(
@@ -60,7 +61,8 @@ class Evidence:
         size = self._size_of(scores)
         self._x, self._y = _within(size, scores), _within(size, normal_scores(-np.array(losses)))
         self.doubted = [*dict.fromkeys([*self._alone(known), *self._refuted()])] if trusts_search else []
-        believed = {**_OF_PROXIES, **(_OF_SEARCH if trusts_search else {})}
+        is_sound = trusts_search and not self.doubted and any(name in _OF_SEARCH for name in names)
+        believed = _OF_SEARCH if is_sound else {**_OF_PROXIES, **(_OF_SEARCH if trusts_search else {})}
         trust = np.array([0.0 if name in self.doubted else believed.get(name, 0.0) for name in self.names])
         self._share_of_size = np.where(trust > 0, 0.0, _slope(self._size_of(known), known))
         self._trust, self.weights = trust, earn_weights(self._x, self._y, trust)

@@ -17,7 +17,7 @@ def untrained(names: tuple[str, ...], reference: Array, trusts_search: bool = Tr
 
 
 @pytest.mark.parametrize("trusts_search", [True, False])
-def test_without_short_trainings_two_proxies_a_long_search_and_size_decide(trusts_search: bool) -> None:
+def test_without_short_trainings_a_long_search_or_else_two_proxies_decide_and_size(trusts_search: bool) -> None:
     rng = np.random.default_rng(9)
     log_size = rng.normal(scale=0.5, size=40)
     agreed = rng.normal(size=40)
@@ -25,11 +25,11 @@ def test_without_short_trainings_two_proxies_a_long_search_and_size_decide(trust
     names = ("macs", "alpha", "supernet", "naswot", "expressivity", "synflow")
     figures = np.column_stack([1e6 * np.exp(log_size), others])
     evidence = untrained(names, figures, trusts_search)
-    heard = [1, 2, 3, 4] if trusts_search else [3, 4]
+    heard = [1, 2] if trusts_search else [3, 4]
     expected = sum(0.5 * heard_scores(figures[:, s]) for s in heard) + SIZE_SLOPE * (log_size - log_size.mean())
     assert evidence.predict(figures) == pytest.approx(np.asarray(expected).tolist())
     assert evidence.standings() == [] and evidence.doubted == []
-    assert evidence.idle == (["synflow"] if trusts_search else ["alpha", "supernet", "synflow"])
+    assert evidence.idle == (["naswot", "expressivity"] if trusts_search else ["alpha", "supernet"]) + ["synflow"]
 
 
 def test_what_is_trusted_is_heard_although_short_trainings_differ_by_chance() -> None:
@@ -39,7 +39,7 @@ def test_what_is_trusted_is_heard_although_short_trainings_differ_by_chance() ->
     losses = 0.1 * figures[:, 0] + rng.normal(size=40)  # a little against the search
     assert tau_of(figures[:, 0], -losses) < 0
     evidence = Evidence(("supernet", "naswot"), figures, losses.tolist(), figures)
-    assert evidence.doubted == [] and min(evidence.weights) >= 0.5
+    assert evidence.doubted == [] and evidence.weights[0] >= 0.5
 
 
 def test_short_trainings_do_not_refute_proxies_which_they_are_a_worse_judge_than() -> None:
@@ -130,7 +130,10 @@ def test_a_finding_that_is_the_wrong_way_round_within_a_size_loses_its_trust(cou
 def test_a_finding_that_does_not_agree_with_the_proxies_on_networks_of_one_size_loses_its_trust(
     count: int, doubted: list[str]
 ) -> None:
-    """All like large networks; beside that, alpha says what the proxies say, and the judged networks something else."""
+    """All like large networks; beside that, alpha says what the proxies say, and the judged networks something else.
+
+    Proxies are trusted where not all is that the search has found.
+    """
     rng = np.random.default_rng(15)
     log_size, good, other = rng.normal(scale=0.5, size=(3, count))
     naswot, expressivity, alpha = good + rng.normal(scale=0.3, size=(3, count)) + 3.0 * log_size
@@ -144,6 +147,6 @@ def test_a_finding_that_does_not_agree_with_the_proxies_on_networks_of_one_size_
         "macs": 0.0,
         "alpha": 0.5,
         "supernet": 0.0 if doubted else 0.5,
-        "naswot": 0.5,
-        "expressivity": 0.5,
+        "naswot": 0.5 if doubted else 0.0,
+        "expressivity": 0.5 if doubted else 0.0,
     }

@@ -39,6 +39,7 @@ FREE: dict[str, dict[str, Any]] = {
 
 UNHEARD = ("macs", "params", "synflow", "progressivity")
 PROXIES_ALONE = {"naswot": 0.5, "expressivity": 0.5, **dict.fromkeys(UNHEARD, 0.0)}
+PROXIES_UNHEARD = dict.fromkeys(PROXIES_ALONE, 0.0)
 
 
 def make_context(folder: Path, **more: dict[str, Any]) -> Context:
@@ -96,8 +97,8 @@ def test_without_short_trainings_what_is_trusted_ranks_with_and_without_a_search
     path = write_lines(tmp_path, 8, "darts")  # so few leave it open whether the search agrees with the proxies
     searched = make_searched(tmp_path)  # evidence_minutes = 0
     alone = rank(searched, path)
-    heard = {"alpha": 0.5, "naswot": 0.5, "expressivity": 0.5}
-    assert alone["weights"] == {**heard, **dict.fromkeys(UNHEARD, 0.0), "ln macs": 1.0}
+    heard = {"alpha": 0.5}
+    assert alone["weights"] == {**heard, **PROXIES_UNHEARD, "ln macs": 1.0}
     figures = {name: np.array([row["sources"][name] for row in alone["genotypes"]]) for name in (*heard, "macs")}
     expected = np.log(figures["macs"]) - np.log(figures["macs"]).mean()
     expected += sum(0.5 * np.array([place_score(figures[name], one) for one in figures[name]]) for name in heard)
@@ -119,7 +120,7 @@ def test_a_run_that_has_not_searched_is_ranked_by_a_search_without_a_budget_whic
     monkeypatch.setattr("pipeline.stages.free_search.affordable_epochs", lambda *_: 2)
     monkeypatch.setattr("pipeline.search.guards.FEW_STEPS", 0)
     planned = rank(make_context(tmp_path, **FREE), path)
-    assert planned["weights"] == {"alpha": 0.5, "supernet": 0.5, **PROXIES_ALONE, "ln macs": 1.0}
+    assert planned["weights"] == {"alpha": 0.5, "supernet": 0.5, **PROXIES_UNHEARD, "ln macs": 1.0}
     scores = [row["score"] for row in planned["genotypes"]]
     assert len(set(scores)) > 1
     (folder,) = (tmp_path / "runs" / "test" / "rank").glob("search-*")

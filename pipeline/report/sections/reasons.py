@@ -72,8 +72,8 @@ def _count_tried(tried: int, fitting: int, percentile: int) -> str:
 
 
 _OWN = (
-    "Four are trusted with half a weight each: two zero-cost proxies, naswot and expressivity, and the search's own "
-    "two, alpha and supernet (the networks it judged), as far as they agree with these on networks of one size."
+    "The search's own two, alpha and supernet (the networks it judged), are trusted with half a weight each as far as "
+    "they agree with two zero-cost proxies, naswot and expressivity, on networks of one size; else these two are."
 )
 _OWN_SHORT = (
     "Two zero-cost proxies are trusted with half a weight each, naswot and expressivity. The search was a short one, "
