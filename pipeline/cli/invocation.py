@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from pipeline.cli.options import Flags, Kit
-from pipeline.config import Config
 from pipeline.rundir import RunDir
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ class Invocation(NamedTuple):
             _tell_of_export(context)
             require_all_kept(context.run)
         if self.kit is None or (self.kit.measured and self.stage != "profile"):
-            _say_next(context.run, self.stage, context.config)
+            _say_next(context.run, self.stage)
         return context.run
 
     def preview(self) -> None:
@@ -51,7 +50,7 @@ class Invocation(NamedTuple):
         from pipeline.runner.opening import open_run
         from pipeline.stages import stage_named
 
-        preview_stage(open_run(self.config, self.run, self.flags, self.budget_ms), stage_named(self.stage))
+        preview_stage(open_run(self.config, self.run, self.flags, self.budget_ms), stage_named(self.stage), self.force)
 
 
 def _exchange_kit(context: "Context", stage: "Stage", kit: Kit) -> None:
@@ -68,12 +67,11 @@ def _exchange_kit(context: "Context", stage: "Stage", kit: Kit) -> None:
         run_otherwise(context, stage, lambda context: code.use_kit(context, kit.measured), f"from {kit.measured}")
 
 
-def _say_next(run: RunDir, stage: str, config: Config) -> None:
+def _say_next(run: RunDir, stage: str) -> None:
     """The command that follows."""
     from pipeline.console import say
 
-    budget = f" --budget-ms {config.target.budget_ms:g}"
-    following = {"profile": run.call("search") + budget, "search": run.call("discretize")}
+    following = {"profile": run.call("search") + " --budget-ms X --dry-run", "search": run.call("discretize")}
     following |= {"discretize": run.call("retrain"), "teach": run.call("retrain"), "retrain": run.call("export")}
     if stage in following:
         say(f"next: pipeline {following[stage]}")

@@ -36,4 +36,4 @@ def check(config: ConfigFile = CONFIG_FILE, run: RunName = DEFAULT_RUN, json: As
     with explained(context.config):
         found = check_data(context.data)
     report_check(found, json)
-    say(f"next: pipeline {context.run.call('profile')}")
+    say(f"next: pipeline {context.run.call('run' if context.run.alphas.is_file() else 'profile')}")

@@ -73,7 +73,7 @@ def search(
         "search": {"method": method, "epochs": epochs, "allow_unvalidated": allow_unvalidated},
     }
     if dry_run:
-        Invocation("search", config, run, flags).preview()
+        Invocation("search", config, run, flags, force=force).preview()
         return
     Invocation("search", config, run, flags, force=force, yes=yes).execute()
 
@@ -135,7 +135,7 @@ def retrain(
     flags: Flags = {"retrain": own, "data": {"path": absolute(data)}}
     flags["autodo"] = {"learn": learn, "guide": absolute(guide), "guide_share": guide_share}
     if dry_run:
-        Invocation("retrain", config, run, flags, budget_ms).preview()
+        Invocation("retrain", config, run, flags, budget_ms, force=force).preview()
         return
     if audit:
         from pipeline.runner.execution import run_audit

@@ -103,17 +103,20 @@ def run_all(context: Context, yes: bool = False) -> None:
         _bring_all_up_to_date(context, stages, ask=not yes, with_images=True)
 
 
-def preview_stage(context: Context, stage: Stage) -> None:
+def preview_stage(context: Context, stage: Stage, force: bool = False) -> None:
     """`--dry-run`: what a stage would take, and whether it would begin, go on, or be refused; writes nothing."""
     with explained(context.config, stage):
         _module(stage).preview(context)
     checkpoints = context.run.checkpoints(stage.name)
     is_under_way = any(checkpoints.rglob("*.pt"))
-    refusal = _interrupted_otherwise(context, stage, Sessions(checkpoints).settings) if is_under_way else ""
+    checks = is_under_way and not force
+    refusal = _interrupted_otherwise(context, stage, Sessions(checkpoints).settings) if checks else ""
     if refusal:
         say(refusal)
         return
-    if is_under_way:
+    if is_under_way and force:
+        say(f"{stage.name} is under way in this run: --force gives up what is saved and begins anew")
+    elif is_under_way:
         say(f"{stage.name} is under way in this run: it goes on from what is saved, and takes less")
     say("next: the same command without --dry-run")
 
@@ -205,8 +208,10 @@ def _run_locked(context: Context, stage: Stage, work: Work, force: bool = False,
         sessions = Sessions(checkpoints)
         try:
             work(context)
-        except Interrupted:
+        except Interrupted as error:
             sessions.keep(stage.settings_in(context.config))
+            if force:
+                raise Interrupted(f"{error} (without --force, which begins anew)") from None
             raise
         except OtherConfigurationError as error:
             raise _named_changes(context, stage, sessions.settings, error) from None

@@ -221,7 +221,7 @@ def describe_binding(entries: Sequence[Entry], limit: Limit, slowest_ms: float) 
     expected = [entry[name] for entry in entries if (name := f"expected_{limit.unit}") in entry]
     over = sum(value is not None and value > limit.at_most for value in expected)
     if not over and slowest_ms > limit.at_most:
-        return "in the mean over networks it always kept the limit, which `discretize` chooses single networks by"
+        return "the mean over networks always kept it, and `discretize` chooses a network that does"
     if not over:
         return "the limit never held it back: to make use of all of it, raise [target] cells or channels"
     return f"the limit held it back in {over} of {counted(len(expected), 'architecture step')}"

@@ -10,7 +10,7 @@ from tests.cli.conftest import Run, refused
 @pytest.mark.parametrize(
     ("arguments", "following"),
     [
-        (["profile"], "next: pipeline search --budget-ms 0.3"),
+        (["profile"], "next: pipeline search --budget-ms X --dry-run"),
         (["search", "--run", "one"], "next: pipeline discretize --run one"),
         (["discretize"], "next: pipeline retrain"),
         (["discretize", "--from-kit", "kit_result.json"], "next: pipeline retrain"),

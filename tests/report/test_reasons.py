@@ -26,7 +26,7 @@ def test_evidence_that_chance_may_explain_is_said_and_who_is_trusted_beside_it(t
     selection.model_copy(update={"evidence": [weak]}).write(run.selection)
     text = "".join(Parsed(page_of(run)).text)
     assert "which chance may explain: what is trusted decides" in text
-    assert "Four are trusted with half a weight each" in text
+    assert "are trusted with half a weight each as far as they agree" in text
     history = run.history("search")
     history.write_text(json.dumps({"step": 0, "steps_per_operation": 68}) + "\n" + history.read_text())
     text = "".join(Parsed(page_of(run)).text)

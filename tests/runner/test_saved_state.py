@@ -41,6 +41,27 @@ def test_force_drops_no_checkpoint_before_there_is_a_new_one(
     assert not run.checkpoints("search").exists()
 
 
+def test_going_on_after_force_is_said_to_be_without_it(
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same command would begin anew."""
+    run = context(tmp_path).run
+
+    def stop(_: Context) -> None:
+        write_text(run.checkpoints("search") / "state.pt", "half")
+        raise Interrupted("step 7 saved; run the same command to go on")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(execution, "_module", lambda _: SimpleNamespace(run=stop, preview=lambda _: None))
+        with pytest.raises(Interrupted, match=r"to go on \(without --force, which begins anew\)"):
+            run_stage(context(tmp_path), FIRST, force=True)
+        with pytest.raises(Interrupted, match=r"to go on$"):
+            run_stage(context(tmp_path), FIRST)
+        for force, words in ((True, "--force gives up what is saved"), (False, "it goes on from what is saved")):
+            preview_stage(context(tmp_path), FIRST, force)
+            assert words in capsys.readouterr().err.replace("\n", " ")
+
+
 def test_settings_of_work_under_way_are_told_until_it_is_done(
     calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
