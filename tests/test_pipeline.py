@@ -157,13 +157,17 @@ def test_two_processes_of_a_launcher_do_one_stage(project: Path, stage: str, clo
 
 
 def test_corrupted_alphas_score_lower(project: Path, tmp_path: Path) -> None:
-    """The genotype that the alphas select alone is the best under those that were found, and not under others."""
+    """The genotype that the alphas select alone is the best under those that were found, and not under others.
+
+    By the classic argmax, as a search so short does not decide otherwise; no budget is in its way.
+    """
     work = tmp_path / "work"
     shutil.copytree(project, work)
     settings = (work / "pipeline.toml").read_text()
     assert "evidence_minutes = 0.01" in settings
-    (work / "pipeline.toml").write_text(settings.replace("evidence_minutes = 0.01", "evidence_minutes = 0.0"))
-    pipeline(work, "discretize", "--run", "demo")
+    argmax = settings.replace("evidence_minutes = 0.01", 'rule = "argmax"')
+    (work / "pipeline.toml").write_text(argmax)
+    pipeline(work, "discretize", "--run", "demo", "--budget-ms", "1000")
     found = Alphas.read(work / "runs" / "demo" / "search" / "alphas.safetensors")
     genotype = read_genotype(genotype_of(work, "demo"))
     generator = torch.Generator().manual_seed(0)
