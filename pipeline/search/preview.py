@@ -106,7 +106,8 @@ class Preview:
             f"time: about {self._times()}{self._how()}; memory: about {self.memory_bytes / 1e9:.1f} GB",
         ]
         shorter = "; ".join(self._shorter(config, skeleton)) if self.eta_s >= _SHORT_S else ""
-        return [*found, f"shorter: {shorter}"] if shorter else found
+        basis = " beside them" if self.timed[-1].slowdown >= _BUSY else ""
+        return [*found, f"shorter{basis}: {shorter}"] if shorter else found
 
     def _how(self) -> str:
         if self.timed[-1].batch == self.batch_size:

@@ -158,6 +158,9 @@ def test_a_busy_machine_changes_the_time_and_not_what_it_is_scaled_from() -> Non
     quiet, busy = (one.lines(SearchConfig(), SKELETON)[3] for one in found)
     assert "other programs" not in quiet and "beside the other programs" in busy
     assert quiet.split("about ")[1].split(" on ")[0] == busy.split("about ")[1].split(" on a quiet machine")[0]
+    longer = Machine(step_s=0.02, image_s=0.02)
+    longer.slowdown = 2.0
+    assert longer.preview().lines(preset("folder").search, SKELETON)[-1].startswith("shorter beside them: ")
 
 
 def test_another_program_that_takes_the_machine_for_a_moment_makes_no_hours_of_it() -> None:
