@@ -164,9 +164,8 @@ def test_corrupted_alphas_score_lower(project: Path, tmp_path: Path) -> None:
     work = tmp_path / "work"
     shutil.copytree(project, work)
     settings = (work / "pipeline.toml").read_text()
-    assert "evidence_minutes = 0.01" in settings
-    argmax = settings.replace("evidence_minutes = 0.01", 'rule = "argmax"')
-    (work / "pipeline.toml").write_text(argmax)
+    assert 'rule = "best"' in settings
+    (work / "pipeline.toml").write_text(settings.replace('rule = "best"', 'rule = "argmax"'))
     pipeline(work, "discretize", "--run", "demo", "--budget-ms", "1000")
     found = Alphas.read(work / "runs" / "demo" / "search" / "alphas.safetensors")
     genotype = read_genotype(genotype_of(work, "demo"))
