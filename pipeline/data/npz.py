@@ -20,7 +20,7 @@ from pipeline.memory import require_memory
 Array = np.ndarray[Any, Any]
 _UNREADABLE = (
     *(ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, MemoryError),
-    NotImplementedError,  # zipfile: a compression it does not know
+    NotImplementedError,  # no stub: zipfile raises it for a compression that it does not know
     *(SyntaxError, tokenize.TokenError, RecursionError),  # numpy: an array's header is a literal of Python
 )
 
