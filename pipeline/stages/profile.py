@@ -114,7 +114,8 @@ def _report(profile: Profile, skeletons: tuple[Skeleton, ...], allowed: float) -
         say(f"{precision}: noise floor {column.noise_floor:.1%}{_warn(column.noise_floor, allowed)}")
     show(_slowest_sites(profile.table))
     for skeleton in skeletons:
-        say(describe_range(profile.table, skeleton))
+        if "fp32" in profile.table.precisions:  # which a search goes by
+            say(describe_range(profile.table, skeleton))
     if not profile.replaced:
         say(f"the new figures miss the validity gate; {profile.path}, which passed it, was kept")
     say(f"latency table: {profile.path}")

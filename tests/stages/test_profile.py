@@ -11,6 +11,7 @@ from pipeline.artifacts.latency_table import LatencyTable
 from pipeline.config_file import make_config
 from pipeline.errors import UserError
 from pipeline.latency.predictor import Predictor
+from pipeline.latency.profiling import Profile
 from pipeline.latency.table import table_name
 from pipeline.latency.target import TargetMachine
 from pipeline.rundir import RunDir
@@ -21,6 +22,7 @@ from pipeline.stages import stage_named
 from pipeline.stages.context import Context
 from pipeline.stages.tables import open_target, table_path
 from tests.latency.fakes import FINGERPRINT, FakeDevice
+from tests.latency.made import SKELETON, made_table
 
 PROFILE = {"rounds": 2, "copies": 2, "calibration_networks": 4, "validate_networks": 3}
 TARGET = {"space": "nasbench201", "cells": 1, "channels": 4}
@@ -51,6 +53,17 @@ def test_a_table_and_its_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[
     said = re.search(r"1 cells × 4 channels take (\S+) to (\S+) ms \(predicted p50\)", " ".join(shown.err.split()))
     assert said is not None
     assert [float(one) for one in said.groups()] == pytest.approx([min(times), max(times)], rel=0.006)
+
+
+@pytest.mark.parametrize(("precision", "is_told"), [("fp32", True), ("int8", False)])
+def test_what_networks_take_is_told_at_the_precision_that_a_search_goes_by(
+    precision: str, is_told: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = made_table()
+    table = made.model_copy(update={"precisions": {precision: made.column("fp32")}})
+    stage._report(Profile(tmp_path / "table.json", table, table, replaced=True), (SKELETON,), 0.05)
+    said = capsys.readouterr().err
+    assert "latency table:" in said and ("(predicted p50)" in said) is is_told
 
 
 def test_no_image_is_needed_where_the_classes_are_stated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
